@@ -1,0 +1,44 @@
+# `make demo` and `make test` need only Python 3.11+ with pip: the environment is made on first use and kept.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DATA ?= $(wildcard ../shared/data)
+export NEARFIELD_DATA ?= $(abspath $(DATA))
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench clean
+
+help:  ## list the commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.test-installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@
+
+$(VENV)/.dev-installed: $(VENV)/.test-installed
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.test-installed  ## a GP map with its uncertainty, and how far it is from the exact GP
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.test-installed  ## run the tests
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev-installed  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev-installed  ## rewrite the code in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.test-installed  ## every benchmark that needs no other library
+	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:  ## remove the environment and what the tools leave behind
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist

@@ -1,0 +1,37 @@
+"""The bridge to the array API: one place that knows more than one array library.
+
+Functions of the library take NumPy arrays or any other array of the array-API standard (PyTorch tensors, for one) and
+answer with the same kind of array, of the same dtype, on the same device.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import array_api_compat
+
+Array: TypeAlias = Any
+"""An array of the array-API standard."""
+
+
+def namespace(*arrays: Array) -> Any:
+    """Array library of `arrays`, as a namespace of the array-API standard."""
+    return array_api_compat.array_namespace(*arrays)
+
+
+def like(values: Any, reference: Array) -> Array:
+    """`values` as an array of the kind, dtype and device of `reference`."""
+    xp = namespace(reference)
+    return xp.asarray(values, dtype=reference.dtype, device=array_api_compat.device(reference))
+
+
+def indices_like(values: Any, reference: Array) -> Array:
+    """`values` as an integer array of the kind and device of `reference`."""
+    xp = namespace(reference)
+    return xp.asarray(values, dtype=xp.int64, device=array_api_compat.device(reference))
+
+
+def empty_like_shape(shape: tuple[int, ...], reference: Array) -> Array:
+    """Uninitialised array of `shape` of the kind, dtype and device of `reference`."""
+    xp = namespace(reference)
+    return xp.empty(shape, dtype=reference.dtype, device=array_api_compat.device(reference))

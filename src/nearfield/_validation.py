@@ -1,0 +1,58 @@
+"""Checks of parameters, in one sentence that names the parameter and what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def describe(estimator: object, name: str) -> str:
+    """Opening of every message: which parameter of which estimator."""
+    return f"The {name!r} parameter of {type(estimator).__name__}"
+
+
+def check_integer(estimator: object, name: str, minimum: int) -> int:
+    """Integer parameter of at least `minimum`."""
+    value = getattr(estimator, name)
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
+        raise ValueError(f"{describe(estimator, name)} must be an integer of at least {minimum}. Got {value!r}.")
+    return int(value)
+
+
+def check_option(estimator: object, name: str, options: Sequence[str]) -> str:
+    """Parameter that is one of some words."""
+    value = getattr(estimator, name)
+    if not isinstance(value, str) or value not in options:
+        choices = ", ".join(repr(option) for option in options)
+        raise ValueError(f"{describe(estimator, name)} must be one of {choices}. Got {value!r}.")
+    return value
+
+
+def check_positive(estimator: object, name: str) -> float:
+    """Positive, finite number."""
+    value = getattr(estimator, name)
+    if not isinstance(value, Real) or isinstance(value, bool) or not (0 < value < np.inf):
+        raise ValueError(f"{describe(estimator, name)} must be a positive, finite number. Got {value!r}.")
+    return float(value)
+
+
+def check_length_scale(estimator: object, n_columns: int, name: str = "length_scale") -> NDArray[np.float64]:
+    """Positive length scales, one or one per column.
+
+    Returns
+    -------
+    length_scale : ndarray of shape (1,) or (n_columns,)
+    """
+    value: Any = getattr(estimator, name)
+    expected = f"must be a positive number, or {n_columns} of them (one per column of X)"
+    try:
+        scales = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise ValueError(f"{describe(estimator, name)} {expected}. Got {value!r}.") from None
+    if scales.ndim != 1 or scales.size not in (1, n_columns) or not np.all((scales > 0) & np.isfinite(scales)):
+        raise ValueError(f"{describe(estimator, name)} {expected}. Got {value!r}.")
+    return scales

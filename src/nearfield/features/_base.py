@@ -1,0 +1,121 @@
+"""What the feature maps share as scikit-learn transformers: validation, scaling, names. No mathematics of their own."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .._validation import check_length_scale, check_positive, describe
+
+FLOATS = (np.float64, np.float32)
+
+
+class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A map sampled in `fit` and applied in `transform`.
+
+    A subclass gives `_sample(X)`, which returns the immutable parameters kept as `map_`, and `_apply(X)`.
+    """
+
+    map_: Any
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Sample the map.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Training points: their number of columns matters, and for maps that adapt to the data their values.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._fit(validate_data(self, X, dtype=FLOATS))
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[Any]:
+        """Features of `X`.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        features : ndarray of shape (n_samples, n_components), float32 if X is, else float64
+        """
+        check_is_fitted(self, "map_")
+        return self._transform(validate_data(self, X, dtype=FLOATS, reset=False))
+
+    def _fit(self, X: NDArray[Any]) -> None:
+        self.map_ = self._sample(X)
+
+    def _transform(self, X: NDArray[Any]) -> NDArray[Any]:
+        return self._apply(X)
+
+    def _sample(self, X: NDArray[Any]) -> Any:
+        raise NotImplementedError
+
+    def _apply(self, X: NDArray[Any]) -> NDArray[Any]:
+        raise NotImplementedError
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.map_.n_components)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class GaussianKernelFeatures(FeatureMap):
+    """A map of the Gaussian kernel: the subclass sees points divided by the length scale, and unit variance."""
+
+    length_scale: Any
+    variance: float
+
+    def _fit(self, X: NDArray[Any]) -> None:
+        self._scale = check_length_scale(self, X.shape[1])
+        self._amplitude = check_positive(self, "variance") ** 0.5
+        super()._fit(self._scaled(X))
+
+    def _transform(self, X: NDArray[Any]) -> NDArray[Any]:
+        features = self._apply(self._scaled(X))
+        features *= self._amplitude
+        return features
+
+    def _scaled(self, X: NDArray[Any]) -> NDArray[Any]:
+        scaled: NDArray[Any] = X / self._scale.astype(X.dtype)
+        return scaled
+
+
+class ShiftedFeatures(GaussianKernelFeatures):
+    """A map that is good near its centre: points are also shifted by `center_`."""
+
+    center: Any
+
+    def _fit(self, X: NDArray[Any]) -> None:
+        self.center_ = self._check_center(X)
+        super()._fit(X)
+
+    def _scaled(self, X: NDArray[Any]) -> NDArray[Any]:
+        return super()._scaled(X - self.center_.astype(X.dtype))
+
+    def _check_center(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        d = X.shape[1]
+        if self.center is None:
+            return np.zeros(d)
+        if isinstance(self.center, str):
+            if self.center == "mean":
+                return X.mean(axis=0, dtype=np.float64)
+        else:
+            center = np.asarray(self.center, dtype=np.float64)
+            if center.shape == (d,) and np.all(np.isfinite(center)):
+                return center
+        raise ValueError(f"{describe(self, 'center')} must be 'mean', None or {d} finite numbers. Got {self.center!r}.")

@@ -1,0 +1,158 @@
+r"""Random Fourier features of the Gaussian kernel, in the sine-and-cosine form.
+
+.. math:: \phi(z) = D^{-1/2} \sqrt 2 \, (\cos \Omega z, \sin \Omega z)
+
+with `D / 2` frequencies. It has less variance than the form with random phases, and a constant norm.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from .._array import Array, like, namespace
+from .._validation import check_integer, check_option, describe
+from ._base import GaussianKernelFeatures
+from .hadamard import hadamard_transform, next_power_of_two, pad_columns
+
+SAMPLINGS = ("gaussian", "orthogonal", "structured")
+
+# Below eight (padded) variables the structured frequencies take only a handful of directions.
+_STRUCTURED_MIN_VARIABLES = 8
+
+
+@dataclass(frozen=True, eq=False)
+class DenseFrequencies:
+    """Frequencies written out: ndarray of shape (D / 2, d)."""
+
+    frequencies: NDArray[np.float64]
+
+    @property
+    def n_components(self) -> int:
+        """Number of columns `D`."""
+        return 2 * len(self.frequencies)
+
+
+@dataclass(frozen=True, eq=False)
+class StructuredFrequencies:
+    """Frequencies in blocks `sqrt(d) H S_3 H S_2 H S_1` of normalised Hadamard matrices and random signs (SORF).
+
+    Attributes
+    ----------
+    signs : ndarray of shape (3, blocks, padded d)
+    n_components : int
+    """
+
+    signs: NDArray[np.float64]
+    n_components: int
+
+
+Frequencies = DenseFrequencies | StructuredFrequencies
+
+
+def sample(n_variables: int, n_components: int, sampling: str, rng: np.random.RandomState) -> Frequencies:
+    """Draw `n_components / 2` frequencies for the kernel of unit length scale."""
+    count = n_components // 2
+    if sampling == "gaussian":
+        return DenseFrequencies(rng.standard_normal((count, n_variables)))
+    if sampling == "orthogonal":
+        blocks = -(-count // n_variables)
+        directions, r = np.linalg.qr(rng.standard_normal((blocks, n_variables, n_variables)))
+        # Rows orthonormal and uniform (the sign of R's diagonal), with the norms that Gaussian rows would have.
+        directions = directions * np.sign(np.diagonal(r, axis1=-2, axis2=-1))[:, None, :]
+        rows = np.swapaxes(directions, -1, -2).reshape(-1, n_variables)[:count]
+        norms = np.sqrt(rng.chisquare(n_variables, size=count))
+        return DenseFrequencies(rows * norms[:, None])
+    width = next_power_of_two(n_variables)
+    signs = np.where(rng.random_sample((3, -(-count // width), width)) < 0.5, -1.0, 1.0)
+    return StructuredFrequencies(signs, 2 * count)
+
+
+def apply(frequencies: Frequencies, z: Array) -> Array:
+    """Features `(..., n, D)` of scaled points `z` of shape (..., n, d)."""
+    xp = namespace(z)
+    if isinstance(frequencies, DenseFrequencies):
+        angles = z @ like(frequencies.frequencies.T, z)
+    else:
+        angles = _structured_angles(frequencies, z)
+    return xp.concat([xp.cos(angles), xp.sin(angles)], axis=-1) * (2 / frequencies.n_components) ** 0.5
+
+
+def _structured_angles(frequencies: StructuredFrequencies, z: Array) -> Array:
+    signs = like(frequencies.signs, z)
+    _, blocks, width = signs.shape
+    turned = pad_columns(z, width)[..., None, :]
+    for i in range(3):
+        turned = hadamard_transform(turned * signs[i])
+    # Three unnormalised transforms are d^1.5 too long, and the frequencies have norm sqrt(d).
+    angles = namespace(z).reshape(turned, (*z.shape[:-1], blocks * width)) / width
+    return angles[..., : frequencies.n_components // 2]
+
+
+class FourierFeatures(GaussianKernelFeatures):
+    """Random Fourier features of the Gaussian kernel `variance * exp(-|x - x'|^2 / (2 length_scale^2))`.
+
+    Parameters
+    ----------
+    n_components : int, default=256
+        Number of features, even: each frequency has a cosine and a sine.
+    length_scale : float or array of shape (n_features,), default=1.0
+        Length scale, one or one per column.
+    variance : float, default=1.0
+        Kernel value at distance zero.
+    sampling : {"gaussian", "orthogonal", "structured"}, default="gaussian"
+        How the frequencies are drawn. Orthogonal ones have less error. Structured ones need O(log d) a feature
+        instead of O(d), and at least 8 columns: with few they take only a handful of directions.
+    random_state : int, RandomState instance or None, default=None
+
+    Attributes
+    ----------
+    map_ : DenseFrequencies or StructuredFrequencies
+        The frequencies drawn.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names
+    """
+
+    def __init__(
+        self,
+        n_components: int = 256,
+        *,
+        length_scale: Any = 1.0,
+        variance: float = 1.0,
+        sampling: str = "gaussian",
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.length_scale = length_scale
+        self.variance = variance
+        self.sampling = sampling
+        self.random_state = random_state
+
+    def _sample(self, z: NDArray[Any]) -> Frequencies:
+        n_components = check_integer(self, "n_components", 2)
+        if n_components % 2:
+            raise ValueError(
+                f"{describe(self, 'n_components')} must be even, since each frequency has a cosine and a sine. "
+                f"Got {n_components}."
+            )
+        sampling = check_option(self, "sampling", SAMPLINGS)
+        width = next_power_of_two(z.shape[1])
+        if sampling == "structured" and width < _STRUCTURED_MIN_VARIABLES:
+            detail = f"with {z.shape[1]} columns only a few distinct frequencies exist"
+            if width == 2:
+                detail = "with 2 columns only 4 distinct frequencies exist, whatever n_components"
+            warnings.warn(
+                f"sampling='structured' approximates the kernel poorly here: {detail}. "
+                "Use sampling='orthogonal' below 5 columns.",
+                stacklevel=4,
+            )
+        return sample(z.shape[1], n_components, sampling, check_random_state(self.random_state))
+
+    def _apply(self, z: NDArray[Any]) -> NDArray[Any]:
+        result: NDArray[Any] = apply(self.map_, z)
+        return result
