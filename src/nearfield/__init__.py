@@ -1,7 +1,17 @@
 """Gaussian-process regression from local features: near the exact GP, at scale, and it tells you how near."""
 
+from . import metrics
+from .estimators import ExactGPRegressor, FeatureGPRegressor
 from .features import FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["FourierFeatures", "MaclaurinFeatures", "PolynomialSketch", "TaylorFeatures"]
+__all__ = [
+    "ExactGPRegressor",
+    "FeatureGPRegressor",
+    "FourierFeatures",
+    "MaclaurinFeatures",
+    "PolynomialSketch",
+    "TaylorFeatures",
+    "metrics",
+]

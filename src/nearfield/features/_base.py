@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     map_: Any
 
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
+    def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002
         """Sample the map.
 
         Parameters
@@ -35,7 +36,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         -------
         self
         """
-        self._fit(validate_data(self, X, dtype=FLOATS))
+        self._fit(self._points(X, reset=True))
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
@@ -50,7 +51,18 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         features : ndarray of shape (n_samples, n_components), float32 if X is, else float64
         """
         check_is_fitted(self, "map_")
-        return self._transform(validate_data(self, X, dtype=FLOATS, reset=False))
+        return self._transform(self._points(X, reset=False))
+
+    def _points(self, X: ArrayLike, reset: bool) -> NDArray[Any]:
+        try:
+            points: NDArray[Any] = validate_data(self, X, dtype=FLOATS, reset=reset)
+        except ValueError as error:
+            # NumPy names the word that is no number, but neither the argument nor what it takes.
+            word = str(error).removeprefix("could not convert string to float: ")
+            if word == str(error):
+                raise
+            raise ValueError(f"Input X of {type(self).__name__} must hold numbers only. Got {word}.") from None
+        return points
 
     def _fit(self, X: NDArray[Any]) -> None:
         self.map_ = self._sample(X)
@@ -81,9 +93,13 @@ class GaussianKernelFeatures(FeatureMap):
     variance: float
 
     def _fit(self, X: NDArray[Any]) -> None:
-        self._scale = check_length_scale(self, X.shape[1])
-        self._amplitude = check_positive(self, "variance") ** 0.5
+        self._rescale(X.shape[1])
         super()._fit(self._scaled(X))
+
+    def _rescale(self, n_columns: int) -> None:
+        """Take over `length_scale` and `variance`; a map once sampled stays as it is."""
+        self._scale = check_length_scale(self, n_columns)
+        self._amplitude = check_positive(self, "variance") ** 0.5
 
     def _transform(self, X: NDArray[Any]) -> NDArray[Any]:
         features = self._apply(self._scaled(X))
@@ -113,9 +129,10 @@ class ShiftedFeatures(GaussianKernelFeatures):
             return np.zeros(d)
         if isinstance(self.center, str):
             if self.center == "mean":
-                return X.mean(axis=0, dtype=np.float64)
+                return np.asarray(X.mean(axis=0, dtype=np.float64))
         else:
-            center = np.asarray(self.center, dtype=np.float64)
-            if center.shape == (d,) and np.all(np.isfinite(center)):
-                return center
+            with suppress(TypeError, ValueError):
+                center = np.array(self.center, dtype=np.float64)
+                if center.shape == (d,) and np.all(np.isfinite(center)):
+                    return center
         raise ValueError(f"{describe(self, 'center')} must be 'mean', None or {d} finite numbers. Got {self.center!r}.")

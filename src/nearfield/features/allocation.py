@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,13 +69,11 @@ class DegreeErrors:
         """
         V, C = self.variance[degree - 1], self.covariance[degree - 1]
         D = n_components.astype(np.float64)
-        if C == 0:
-            return V / D
         block = next_power_of_two(self.n_variables)
-        through_blocks = (V + (block - 1) * C) / D
-        if C > 0:
-            return through_blocks
-        return np.maximum(np.where(D <= block, (V - C) / D + C, through_blocks), 0.0)
+        variance: Floats = (V + (block - 1) * C) / D
+        if C < 0:
+            variance = np.maximum(np.where(n_components <= block, (V - C) / D + C, variance), 0.0)
+        return variance
 
 
 def degree_errors(z: Floats, max_degree: int, sampling: str) -> DegreeErrors:
@@ -110,8 +109,15 @@ def degree_errors(z: Floats, max_degree: int, sampling: str) -> DegreeErrors:
     return DegreeErrors(variance, covariance, bias, d)
 
 
-def optimal_counts(errors: DegreeErrors, budget: int, first: int = 1) -> tuple[dict[int, int], float]:
+def optimal_counts(
+    errors: DegreeErrors, budget: int, first: int = 1, at_least_one: bool = False
+) -> tuple[dict[int, int], float]:
     """Best split of `budget` sketched features over degrees `first`, `first + 1`, ... up to the best last degree.
+
+    Parameters
+    ----------
+    at_least_one : bool
+        Sketch degree `first` even where leaving all degrees out would be best.
 
     Returns
     -------
@@ -121,25 +127,28 @@ def optimal_counts(errors: DegreeErrors, budget: int, first: int = 1) -> tuple[d
         Variance plus bias.
     """
     max_degree = len(errors.variance)
-    best: tuple[dict[int, int], float] = ({}, float(errors.bias[first - 1]))
+    counts: dict[int, int] = {}
+    least = float(errors.bias[first - 1])
     if budget < 1:
-        return best
+        return counts, least
+    if at_least_one:
+        least = np.inf
     numbers = np.arange(1, budget + 1)
     variances = {n: errors.sketched(n, numbers) for n in range(first, max_degree + 1)}
     gains = {n: -np.diff(f) for n, f in variances.items()}
     for last in range(first, min(max_degree, first + budget - 1) + 1):
         degrees = range(first, last + 1)
         spare = budget - len(degrees)
-        # Convexity makes each row of gains fall, so the largest gains of all rows are what one-by-one handing out takes.
+        # Convexity makes each row of gains fall, so handing out one by one takes the largest gains of all rows.
         table = np.stack([gains[n][:spare] for n in degrees]) if spare else np.empty((len(degrees), 0))
         extra = np.zeros(len(degrees), dtype=np.int64)
         if spare:
             taken = np.argpartition(-table, spare - 1, axis=None)[:spare]
             extra = np.bincount(taken // spare, minlength=len(degrees))
         error = float(errors.bias[last] + sum(variances[n][e] for n, e in zip(degrees, extra, strict=True)))
-        if error < best[1]:
-            best = ({n: int(e) + 1 for n, e in zip(degrees, extra, strict=True)}, error)
-    return best
+        if error < least:
+            counts, least = {n: int(e) + 1 for n, e in zip(degrees, extra, strict=True)}, error
+    return counts, least
 
 
 def optimal(z: Floats, n_components: int, sampling: str, max_degree: int, exact_degrees: int | None) -> Allocation:
@@ -157,7 +166,8 @@ def optimal(z: Floats, n_components: int, sampling: str, max_degree: int, exact_
     errors = degree_errors(z, max_degree, sampling)
     if exact_degrees == 0:
         # The paper's map: sketches of degree 1 and up, however large their variance.
-        return _all_sketched(errors, d, n_components)
+        counts, error = optimal_counts(errors, n_components - 1, at_least_one=True)
+        return Allocation(np.zeros((1, d), dtype=np.int64), counts, error)
     candidates = (
         [exact_degrees]
         if exact_degrees is not None
@@ -170,31 +180,24 @@ def optimal(z: Floats, n_components: int, sampling: str, max_degree: int, exact_
         if best is None or error < best.error:
             best = Allocation(exponents, counts, error)
     assert best is not None
-    first = 0 if exact_degrees is None else exact_degrees
-    alone = monomials_alone(z, n_components, first, max_degree if exact_degrees is None else first + 1)
-    return alone if alone.error <= best.error else best
-
-
-def _all_sketched(errors: DegreeErrors, n_variables: int, n_components: int) -> Allocation:
-    counts, error = optimal_counts(errors, n_components - 1)
-    if not counts:
-        counts, error = {1: n_components - 1}, float(errors.bias[1] + errors.sketched(1, np.array([n_components - 1]))[0])
-    return Allocation(np.zeros((1, n_variables), dtype=np.int64), counts, error)
+    if exact_degrees is None:
+        alone = monomials_alone(z, n_components, 0, max_degree)
+    else:
+        alone = monomials_alone(z, n_components, exact_degrees, min(exact_degrees + 1, max_degree))
+    # Where no sketch pays, monomials fill the columns left over. They also win a draw, up to squares of rounding errors.
+    return alone if not best.counts or alone.error <= best.error + 1e-30 else best
 
 
 def monomials_alone(z: Floats, n_components: int, complete: int, max_degree: int) -> Allocation:
-    """The `n_components` monomials of degree up to `max_degree` with the most energy, all up to degree `complete` first.
+    """Take all monomials up to degree `complete`, then those up to `max_degree` with the most energy.
 
     The energy of a monomial is the mean of `phi_a(z)^2` over the sample, so inputs that hardly vary in units of their
     length scale get next to no columns.
     """
     d = z.shape[1]
-    exponents = [taylor.sample(d, complete).exponents]
-    room = n_components - len(exponents[0])
-    found = [a for _, a in zip(range(room), _by_energy(z, max_degree, complete), strict=False)]
-    if found:
-        exponents.append(np.array(found))
-    chosen = np.concatenate(exponents)
+    exponents = taylor.sample(d, complete).exponents
+    found = list(islice(_by_energy(z, max_degree, complete), n_components - len(exponents)))
+    chosen = np.concatenate([exponents, found]) if found else exponents
     if len(z) < 2:
         return Allocation(chosen, {}, 0.0)
     phi = taylor.apply(taylor.from_exponents(chosen), z)
@@ -204,31 +207,40 @@ def monomials_alone(z: Floats, n_components: int, complete: int, max_degree: int
     return Allocation(chosen, {}, float(np.sum(rest * rest) / (len(z) * (len(z) - 1))))
 
 
-def _by_energy(z: Floats, max_degree: int, complete: int) -> Iterator[tuple[int, ...]]:
-    """Monomials of degree above `complete`, those with the most energy first, each after its parent."""
+def _by_energy(z: Floats, max_degree: int, complete: int) -> Iterator[NDArray[np.int64]]:
+    """Monomials of degree above `complete`, those with the most energy first, each after its parent.
+
+    A monomial is the sequence of its variables in order, so that each is reached on one path: its parent is the
+    sequence less the last one. Of each family of siblings only the best one left waits in the queue.
+    """
     d = z.shape[1]
     squares = (z * z).T
-    root = np.exp(-(z * z).sum(axis=1))
-    frontier: list[tuple[float, tuple[int, ...], int, Floats]] = []
+    queue: list[tuple[float, int, tuple[int, ...], int, Floats, NDArray[np.int64], Floats]] = []
 
-    def push_children(exponents: tuple[int, ...], first: int, energies: Floats) -> None:
-        # Each monomial is reached on one path: variables are raised in order.
-        means = squares[first:] @ energies
-        for j in range(first, d):
-            child = (*exponents[:j], exponents[j] + 1, *exponents[j + 1 :])
-            mean = means[j - first] / child[j]
-            # Those within the complete degrees only lead on to others, so they come first.
-            key = -np.inf if sum(child) <= complete else -mean
-            heapq.heappush(frontier, (key, child, j, energies))
+    def push(parent: tuple[int, ...], rank: int, means: Floats, order: NDArray[np.int64], energies: Floats) -> None:
+        if rank < len(order):
+            child = (*parent, int(order[rank]))
+            # Where energies underflow, the lowest degree goes first.
+            heapq.heappush(queue, (-float(means[rank]), len(child), child, rank, means, order, energies))
 
-    push_children((0,) * d, 0, root)
-    while frontier:
-        _, exponents, j, parent = heapq.heappop(frontier)
-        degree = sum(exponents)
-        if degree > complete:
-            yield exponents
-        if degree < max_degree:
-            push_children(exponents, j, parent * squares[j] / exponents[j])
+    def push_children(parent: tuple[int, ...], energies: Floats) -> None:
+        if len(parent) < max_degree:
+            first = parent[-1] if parent else 0
+            means = squares[first:] @ energies
+            means[0] /= parent.count(first) + 1
+            order = np.argsort(-means, kind="stable")
+            push(parent, 0, means[order], first + order, energies)
+
+    level = taylor.sample(d, complete)
+    for exponents, phi in zip(level.exponents, taylor.feature_rows(level, z), strict=True):
+        if exponents.sum() == complete:
+            push_children(tuple(np.repeat(np.arange(d), exponents).tolist()), phi * phi)
+    while queue:
+        _, _, monomial, rank, means, order, energies = heapq.heappop(queue)
+        yield np.bincount(monomial, minlength=d)
+        push(monomial[:-1], rank + 1, means, order, energies)
+        last = monomial[-1]
+        push_children(monomial, energies * squares[last] / monomial.count(last))
 
 
 def random_counts(

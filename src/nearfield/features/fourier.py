@@ -2,7 +2,8 @@ r"""Random Fourier features of the Gaussian kernel, in the sine-and-cosine form.
 
 .. math:: \phi(z) = D^{-1/2} \sqrt 2 \, (\cos \Omega z, \sin \Omega z)
 
-with `D / 2` frequencies. It has less variance than the form with random phases, and a constant norm.
+with `D / 2` frequencies. It has less variance than the form with random phases, and a constant norm. Where `D` is
+odd, the last frequency has a single column, a cosine with a random phase, which is unbiased too.
 """
 
 from __future__ import annotations
@@ -16,26 +17,32 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from .._array import Array, like, namespace
-from .._validation import check_integer, check_option, describe
+from .._validation import check_integer, check_option
 from ._base import GaussianKernelFeatures
 from .hadamard import hadamard_transform, next_power_of_two, pad_columns
 
 SAMPLINGS = ("gaussian", "orthogonal", "structured")
 
-# Below eight (padded) variables the structured frequencies take only a handful of directions.
-_STRUCTURED_MIN_VARIABLES = 8
+# How many different frequencies the structured kind can draw where the variables are few.
+_FEW_STRUCTURED = {1: 2, 2: 4, 3: 15, 4: 24}
 
 
 @dataclass(frozen=True, eq=False)
 class DenseFrequencies:
-    """Frequencies written out: ndarray of shape (D / 2, d)."""
+    """Frequencies written out.
+
+    Attributes
+    ----------
+    frequencies : ndarray of shape (ceil(D / 2), d)
+    n_components : int
+        Number of columns `D`.
+    phase : float
+        Of the single column that an odd `D` leaves over.
+    """
 
     frequencies: NDArray[np.float64]
-
-    @property
-    def n_components(self) -> int:
-        """Number of columns `D`."""
-        return 2 * len(self.frequencies)
+    n_components: int
+    phase: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,21 +52,23 @@ class StructuredFrequencies:
     Attributes
     ----------
     signs : ndarray of shape (3, blocks, padded d)
-    n_components : int
+    n_components, phase : see DenseFrequencies
     """
 
     signs: NDArray[np.float64]
     n_components: int
+    phase: float
 
 
 Frequencies = DenseFrequencies | StructuredFrequencies
 
 
 def sample(n_variables: int, n_components: int, sampling: str, rng: np.random.RandomState) -> Frequencies:
-    """Draw `n_components / 2` frequencies for the kernel of unit length scale."""
-    count = n_components // 2
+    """Draw the frequencies of `n_components` columns for the kernel of unit length scale."""
+    count = -(-n_components // 2)
+    phase = rng.uniform(0, 2 * np.pi)
     if sampling == "gaussian":
-        return DenseFrequencies(rng.standard_normal((count, n_variables)))
+        return DenseFrequencies(rng.standard_normal((count, n_variables)), n_components, phase)
     if sampling == "orthogonal":
         blocks = -(-count // n_variables)
         directions, r = np.linalg.qr(rng.standard_normal((blocks, n_variables, n_variables)))
@@ -67,10 +76,10 @@ def sample(n_variables: int, n_components: int, sampling: str, rng: np.random.Ra
         directions = directions * np.sign(np.diagonal(r, axis1=-2, axis2=-1))[:, None, :]
         rows = np.swapaxes(directions, -1, -2).reshape(-1, n_variables)[:count]
         norms = np.sqrt(rng.chisquare(n_variables, size=count))
-        return DenseFrequencies(rows * norms[:, None])
+        return DenseFrequencies(rows * norms[:, None], n_components, phase)
     width = next_power_of_two(n_variables)
     signs = np.where(rng.random_sample((3, -(-count // width), width)) < 0.5, -1.0, 1.0)
-    return StructuredFrequencies(signs, 2 * count)
+    return StructuredFrequencies(signs, n_components, phase)
 
 
 def apply(frequencies: Frequencies, z: Array) -> Array:
@@ -80,7 +89,9 @@ def apply(frequencies: Frequencies, z: Array) -> Array:
         angles = z @ like(frequencies.frequencies.T, z)
     else:
         angles = _structured_angles(frequencies, z)
-    return xp.concat([xp.cos(angles), xp.sin(angles)], axis=-1) * (2 / frequencies.n_components) ** 0.5
+    pairs = frequencies.n_components // 2
+    paired, single = angles[..., :pairs], angles[..., pairs:] + frequencies.phase
+    return xp.concat([xp.cos(paired), xp.sin(paired), xp.cos(single)], axis=-1) * (2 / frequencies.n_components) ** 0.5
 
 
 def _structured_angles(frequencies: StructuredFrequencies, z: Array) -> Array:
@@ -91,7 +102,7 @@ def _structured_angles(frequencies: StructuredFrequencies, z: Array) -> Array:
         turned = hadamard_transform(turned * signs[i])
     # Three unnormalised transforms are d^1.5 too long, and the frequencies have norm sqrt(d).
     angles = namespace(z).reshape(turned, (*z.shape[:-1], blocks * width)) / width
-    return angles[..., : frequencies.n_components // 2]
+    return angles[..., : -(-frequencies.n_components // 2)]
 
 
 class FourierFeatures(GaussianKernelFeatures):
@@ -100,14 +111,15 @@ class FourierFeatures(GaussianKernelFeatures):
     Parameters
     ----------
     n_components : int, default=256
-        Number of features, even: each frequency has a cosine and a sine.
+        Number of features. An even number is best: each frequency has a cosine and a sine.
     length_scale : float or array of shape (n_features,), default=1.0
         Length scale, one or one per column.
     variance : float, default=1.0
         Kernel value at distance zero.
     sampling : {"gaussian", "orthogonal", "structured"}, default="gaussian"
         How the frequencies are drawn. Orthogonal ones have less error. Structured ones need O(log d) a feature
-        instead of O(d), and at least 8 columns: with few they take only a handful of directions.
+        instead of O(d). They are made for many columns: all have the same norm, a bias that only a large d makes small,
+        and below 5 columns only a handful of them exist.
     random_state : int, RandomState instance or None, default=None
 
     Attributes
@@ -134,24 +146,16 @@ class FourierFeatures(GaussianKernelFeatures):
         self.random_state = random_state
 
     def _sample(self, z: NDArray[Any]) -> Frequencies:
-        n_components = check_integer(self, "n_components", 2)
-        if n_components % 2:
-            raise ValueError(
-                f"{describe(self, 'n_components')} must be even, since each frequency has a cosine and a sine. "
-                f"Got {n_components}."
-            )
+        n_components = check_integer(self, "n_components", 1)
         sampling = check_option(self, "sampling", SAMPLINGS)
-        width = next_power_of_two(z.shape[1])
-        if sampling == "structured" and width < _STRUCTURED_MIN_VARIABLES:
-            detail = f"with {z.shape[1]} columns only a few distinct frequencies exist"
-            if width == 2:
-                detail = "with 2 columns only 4 distinct frequencies exist, whatever n_components"
+        d = z.shape[1]
+        if sampling == "structured" and d in _FEW_STRUCTURED:
             warnings.warn(
-                f"sampling='structured' approximates the kernel poorly here: {detail}. "
-                "Use sampling='orthogonal' below 5 columns.",
-                stacklevel=4,
+                f"sampling='structured' approximates the kernel poorly here: with {d} column{'s' * (d > 1)} only "
+                f"{_FEW_STRUCTURED[d]} distinct frequencies exist, whatever n_components. Use sampling='orthogonal'.",
+                stacklevel=5,
             )
-        return sample(z.shape[1], n_components, sampling, check_random_state(self.random_state))
+        return sample(d, n_components, sampling, check_random_state(self.random_state))
 
     def _apply(self, z: NDArray[Any]) -> NDArray[Any]:
         result: NDArray[Any] = apply(self.map_, z)

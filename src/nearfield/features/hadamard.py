@@ -42,10 +42,7 @@ def hadamard_transform(x: Array) -> Array:
     while stride < d:
         factor = min(_LARGEST_FACTOR, d // stride)
         matrix = like(_small_hadamard(factor), x)
-        if stride == 1:
-            x = xp.reshape(x, (-1, factor)) @ matrix
-        else:
-            x = matrix @ xp.reshape(x, (-1, factor, stride))
+        x = xp.reshape(x, (-1, factor)) @ matrix if stride == 1 else matrix @ xp.reshape(x, (-1, factor, stride))
         stride *= factor
     return xp.reshape(x, shape)
 

@@ -101,7 +101,7 @@ class MaclaurinFeatures(ShiftedFeatures):
     Parameters
     ----------
     n_components : int, default=256
-        Number of features, at least 2. Where fewer say all there is to say (one column, a low `max_degree`), the map
+        Number of features, at least 1. Where fewer say all there is to say (one column, a low `max_degree`), the map
         has fewer.
     length_scale : float or array of shape (n_features,), default=1.0
         Length scale, one or one per column.
@@ -153,7 +153,7 @@ class MaclaurinFeatures(ShiftedFeatures):
         self.random_state = random_state
 
     def _sample(self, z: NDArray[Any]) -> MaclaurinMap:
-        n_components = check_integer(self, "n_components", 2)
+        n_components = check_integer(self, "n_components", 1)
         max_degree = check_integer(self, "max_degree", 1)
         return sample(
             np.asarray(z, dtype=np.float64),
@@ -169,7 +169,7 @@ class MaclaurinFeatures(ShiftedFeatures):
         value = self.exact_degrees
         if isinstance(value, str) and value == "auto":
             return None
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 0 or value > max_degree:
+        if not isinstance(value, Integral) or isinstance(value, bool) or not 0 <= int(value) <= max_degree:
             raise ValueError(
                 f"{describe(self, 'exact_degrees')} must be 'auto' or an integer from 0 to max_degree={max_degree}. "
                 f"Got {value!r}."

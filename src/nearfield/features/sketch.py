@@ -31,12 +31,12 @@ class DenseSketch:
     @property
     def degree(self) -> int:
         """Degree `n` of the polynomial kernel."""
-        return self.weights.shape[0]
+        return len(self.weights)
 
     @property
     def n_components(self) -> int:
         """Number of columns `D`."""
-        return self.weights.shape[1]
+        return int(self.weights.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +56,12 @@ class TensorSRHT:
     @property
     def degree(self) -> int:
         """Degree `n` of the polynomial kernel."""
-        return self.signs.shape[0]
+        return len(self.signs)
 
     @property
     def n_components(self) -> int:
         """Number of columns `D`."""
-        return self.picks.shape[1]
+        return int(self.picks.shape[1])
 
 
 Sketch = DenseSketch | TensorSRHT
@@ -164,7 +164,7 @@ def kernel_variance(
 
 
 def power(base: NDArray[np.float64], exponent: int) -> NDArray[np.float64]:
-    """`base ** exponent` for whole exponents of at least 1 by repeated squaring, ten times faster than `numpy.power`."""
+    """Raise to a whole power of at least 1 by repeated squaring, ten times faster than `numpy.power`."""
     result: NDArray[np.float64] | None = None
     while True:
         if exponent & 1:

@@ -50,7 +50,7 @@ class TaylorMap:
 
 
 def n_monomials(n_variables: int, degree: int) -> int:
-    """Number of monomials of total degree up to `degree`: `C(d + p, p)`."""
+    """Count the monomials of total degree up to `degree`: `C(d + p, p)`."""
     return comb(n_variables + degree, degree)
 
 
@@ -115,7 +115,9 @@ def feature_rows(taylor: TaylorMap, z: Array) -> Array:
     for start, stop, parent, variable, degree in taylor._runs:
         if degree != level:
             level, scaled = degree, columns / degree**0.5
-        rows[..., start:stop, :] = rows[..., parent : parent + stop - start, :] * scaled[..., variable : variable + 1, :]
+        rows[..., start:stop, :] = (
+            rows[..., parent : parent + stop - start, :] * scaled[..., variable : variable + 1, :]
+        )
     rows *= like(taylor._scale, z)[:, None]
     return rows
 
@@ -159,7 +161,9 @@ class TaylorFeatures(ShiftedFeatures):
     (5, 91)
     """
 
-    def __init__(self, degree: int = 8, *, length_scale: Any = 1.0, variance: float = 1.0, center: Any = "mean") -> None:
+    def __init__(
+        self, degree: int = 8, *, length_scale: Any = 1.0, variance: float = 1.0, center: Any = "mean"
+    ) -> None:
         self.degree = degree
         self.length_scale = length_scale
         self.variance = variance

@@ -1,0 +1,229 @@
+"""What the regressors share: validation, hyperparameters given or learnt, and the shape of answers."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from .._validation import check_integer, check_positive, describe
+from ..kernels import Kernel
+from ..learning import Fixed, Learned, learn
+
+Floats = NDArray[Any]
+
+
+class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the Gaussian-process regressors."""
+
+    length_scale: Any
+    signal_variance: Any
+    noise_variance: Any
+    ard: bool
+    n_scales: Any
+    n_restarts: int
+    time_budget: float
+    n_jobs: int | None
+    random_state: Any
+    progress: Any
+
+    kernel_: Kernel
+    noise_variance_: float
+    y_mean_: Floats
+    learned_: Learned
+
+    # ---- training data -------------------------------------------------------------------------------------------
+
+    def _validate_training(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, reset: bool = True
+    ) -> tuple[Floats, Floats, Floats | None]:
+        """Training points (n, d), targets (n, k) and weights (n,) or None, all float64 and without points of weight 0."""
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            dtype=np.float64,
+            multi_output=True,
+            y_numeric=True,
+            reset=reset,
+            ensure_min_samples=2 if reset else 1,
+        )
+        y = np.asarray(y, dtype=np.float64)
+        if reset:
+            self._single_target = y.ndim == 1
+        y = y.reshape(len(y), -1)
+        if sample_weight is None:
+            return X, y, None
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        used = weights > 0
+        if used.sum() < 2 and reset:
+            raise ValueError("The 'sample_weight' argument must be positive for at least 2 samples.")
+        return X[used], y[used], weights[used]
+
+    def _validate_test(self, X: ArrayLike) -> Floats:
+        check_is_fitted(self, "kernel_")
+        result: Floats = validate_data(self, X, dtype=np.float64, reset=False, ensure_min_samples=0)
+        return result
+
+    # ---- hyperparameters -----------------------------------------------------------------------------------------
+
+    def _learn(self, X: Floats, y: Floats, weights: Floats | None) -> None:
+        """Set `kernel_`, `noise_variance_` and `learned_` from the parameters or the data; `y` is centred."""
+        fixed, n_scales = self._check_hyperparameters(X.shape[1])
+        self.learned_ = learn(
+            X,
+            y,
+            fixed=fixed,
+            n_scales=n_scales,
+            ard=bool(self.ard),
+            sample_weight=weights,
+            n_restarts=check_integer(self, "n_restarts", 0),
+            time_budget=check_positive(self, "time_budget"),
+            n_jobs=self.n_jobs,
+            rng=check_random_state(self.random_state),
+            progress=self.progress,
+        )
+        self._set_hyperparameters(self.learned_.kernel, self.learned_.noise_variance)
+
+    def _set_hyperparameters(self, kernel: Kernel, noise_variance: float) -> None:
+        self.kernel_ = kernel
+        self.noise_variance_ = noise_variance
+        scales = kernel.length_scales
+        if scales.shape[1] == 1:
+            scales = scales[:, 0]
+        one = kernel.n_scales == 1
+        self.length_scale_ = _plain(scales[0]) if one else scales
+        self.signal_variance_ = float(kernel.variances[0]) if one else kernel.variances
+
+    def _check_hyperparameters(self, d: int) -> tuple[Fixed, int]:
+        n_scales = self._check_n_scales()
+        variances = None if self.signal_variance is None else self._positives("signal_variance", self.signal_variance)
+        if variances is not None and variances.ndim != 1:
+            raise ValueError(f"{describe(self, 'signal_variance')} must be a positive number, or one a scale.")
+        if variances is not None and n_scales is None:
+            n_scales = len(variances)
+        lengths = None
+        if self.length_scale is not None:
+            lengths = self._check_length_scales(d, n_scales)
+            n_scales = len(lengths)
+        if variances is not None and len(variances) != (n_scales or 1):
+            raise ValueError(
+                f"{describe(self, 'signal_variance')} must have one entry a scale: {n_scales or 1} expected. "
+                f"Got {self.signal_variance!r}."
+            )
+        return Fixed(lengths, variances, self._check_noise()), n_scales or 1
+
+    def _check_n_scales(self) -> int | None:
+        if isinstance(self.n_scales, str) and self.n_scales == "auto":
+            return None
+        if not isinstance(self.n_scales, Integral) or isinstance(self.n_scales, bool) or self.n_scales < 1:
+            raise ValueError(f"{describe(self, 'n_scales')} must be an integer of at least 1. Got {self.n_scales!r}.")
+        return int(self.n_scales)
+
+    def _check_length_scales(self, d: int, n_scales: int | None) -> Floats:
+        """Length scales as (J, 1) or (J, d): a number, one per column, one a scale, or a row of columns a scale."""
+        given = self._positives("length_scale", self.length_scale)
+        J = n_scales or 1
+        if given.ndim == 2 and given.shape[1] in (1, d) and (n_scales is None or len(given) == n_scales):
+            return given
+        if given.ndim == 1 and len(given) == J and not (J == 1 and d > 1 and len(given) == d):
+            return given[:, None]
+        if given.ndim == 1 and J == 1 and len(given) == d:
+            return given[None, :]
+        if given.ndim == 1 and n_scales is None:
+            return given[:, None]
+        raise ValueError(
+            f"{describe(self, 'length_scale')} must be a positive number, {d} of them (one per column of X), or one "
+            f"entry a scale for n_scales={J}. Got {self.length_scale!r}."
+        )
+
+    def _positives(self, name: str, value: Any) -> Floats:
+        try:
+            numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
+        except (TypeError, ValueError):
+            numbers = np.array([np.nan])
+        if numbers.size == 0 or not np.all((numbers > 0) & np.isfinite(numbers)):
+            raise ValueError(
+                f"{describe(self, name)} must be None (to learn it) or positive and finite. Got {value!r}."
+            )
+        return numbers
+
+    def _check_noise(self) -> float | None:
+        value = self.noise_variance
+        if value is None:
+            return None
+        if not isinstance(value, Real) or isinstance(value, bool) or not (0 <= value < np.inf):
+            raise ValueError(
+                f"{describe(self, 'noise_variance')} must be None (to learn it) or a finite number of at least 0. "
+                f"Got {value!r}. Noise that differs from sample to sample goes into fit's sample_weight."
+            )
+        return float(value)
+
+    def _noise_of(self, n: int, weights: Floats | None) -> Floats:
+        noise = np.full(n, self.noise_variance_)
+        return noise if weights is None else noise / weights
+
+    # ---- answers -------------------------------------------------------------------------------------------------
+
+    def _shaped(self, mean: Floats) -> Floats:
+        """Means with the targets' own mean put back, in the shape the targets had."""
+        mean = mean + self.y_mean_
+        return mean[:, 0] if self._single_target else mean
+
+    def _std(self, variance: Floats, include_noise: bool) -> Floats:
+        std = np.sqrt(np.maximum(variance, 0.0) + (self.noise_variance_ if include_noise else 0.0))
+        return std if self._single_target else np.repeat(std[:, None], len(self.y_mean_), axis=1)
+
+    def _covariance(self, covariance: Floats, include_noise: bool) -> Floats:
+        if include_noise:
+            covariance.flat[:: len(covariance) + 1] += self.noise_variance_
+        if self._single_target:
+            return covariance
+        return np.repeat(covariance[:, :, None], len(self.y_mean_), axis=2)
+
+    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0, include_noise: bool = False) -> Floats:
+        """Draw functions from the posterior.
+
+        Parameters
+        ----------
+        X : array of shape (m, n_features)
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=0
+        include_noise : bool, default=False
+            Draw observations instead of the latent function.
+
+        Returns
+        -------
+        samples : ndarray of shape (m, n_samples), or (m, n_targets, n_samples)
+        """
+        mean, covariance = self.predict(X, return_cov=True, include_noise=include_noise)  # type: ignore[attr-defined]
+        rng = check_random_state(random_state)
+        one = covariance if covariance.ndim == 2 else covariance[:, :, 0]
+        root = _square_root(one)
+        shape = (one.shape[0], n_samples) if mean.ndim == 1 else (one.shape[0], mean.shape[1] * n_samples)
+        draws: Floats = root @ rng.standard_normal(shape)
+        if mean.ndim == 1:
+            return mean[:, None] + draws
+        return mean[:, :, None] + draws.reshape(len(mean), mean.shape[1], n_samples)
+
+    @staticmethod
+    def _weighted_mean(y: Floats, weights: Floats | None) -> Floats:
+        result: Floats = np.average(y, axis=0, weights=weights)
+        return result
+
+
+def _square_root(covariance: Floats) -> Floats:
+    """`S` with `S S' = covariance`, for matrices that may be singular."""
+    values, vectors = np.linalg.eigh(covariance)
+    result: Floats = vectors * np.sqrt(np.maximum(values, 0.0))
+    return result
+
+
+def _plain(scales: Any) -> Any:
+    """A number where there is one, else the array."""
+    return float(scales) if np.ndim(scales) == 0 else scales

@@ -1,0 +1,160 @@
+"""The exact Gaussian process, the reference for everything else."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from .. import _memory
+from ..posterior import KernelPosterior
+from ._base import GPRegressor
+
+Floats = NDArray[Any]
+
+
+class ExactGPRegressor(GPRegressor):
+    """Exact Gaussian-process regression with a Gaussian kernel (Eq. 1): O(n^3) time and O(n^2) memory.
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (n_features,) or None, default=None
+        Length scale, one or one per column; None learns it. With `n_scales` above 1, one entry a scale.
+    signal_variance : float or None, default=None
+        Prior variance of the latent function; None learns it. With `n_scales` above 1, one entry a scale.
+    noise_variance : float or None, default=None
+        Variance of the observation noise; None learns it.
+    ard : bool, default=False
+        Learn one length scale per column.
+    n_scales : int, default=1
+        Number of Gaussians summed in the kernel.
+    n_restarts : int, default=2
+        Random starts of the learning, besides the systematic ones.
+    time_budget : float, default=60.0
+        Seconds that learning may take.
+    n_jobs : int or None, default=None
+        Threads; None uses every core.
+    random_state : int, RandomState instance or None, default=None
+        For the random starts, and for the blocks of points on which hyperparameters are learnt beyond 1000 samples.
+    progress : callable or None, default=None
+        Called as `progress(stage, done, value)` during learning, with `done` from 0 to 1.
+
+    Attributes
+    ----------
+    length_scale_, signal_variance_, noise_variance_ : float or ndarray
+    kernel_ : Kernel
+    learned_ : Learned
+        How the hyperparameters were found.
+    y_mean_ : ndarray of shape (n_targets,)
+        Taken out of the targets before and put back after.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names
+
+    Examples
+    --------
+    >>> import numpy as np, nearfield as nf
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> gp = nf.ExactGPRegressor(length_scale=1.0, signal_variance=1.0, noise_variance=1e-4).fit(X, np.sin(X[:, 0]))
+    >>> mean, std = gp.predict([[1.0]], return_std=True)
+    >>> float(mean[0].round(3))
+    0.841
+    """
+
+    def __init__(
+        self,
+        *,
+        length_scale: Any = None,
+        signal_variance: Any = None,
+        noise_variance: float | None = None,
+        ard: bool = False,
+        n_scales: int = 1,
+        n_restarts: int = 2,
+        time_budget: float = 60.0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        progress: Any = None,
+    ) -> None:
+        self.length_scale = length_scale
+        self.signal_variance = signal_variance
+        self.noise_variance = noise_variance
+        self.ard = ard
+        self.n_scales = n_scales
+        self.n_restarts = n_restarts
+        self.time_budget = time_budget
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the hyperparameters that are not given and condition on the data.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+            Targets share the hyperparameters.
+        sample_weight : array of shape (n_samples,) or None, default=None
+            Precisions: the noise variance of sample i is `noise_variance / sample_weight[i]`. For known noise
+            variances `s_i`, set `noise_variance=1` and weights `1 / s_i`.
+
+        Returns
+        -------
+        self
+        """
+        X, y, weights = self._validate_training(X, y, sample_weight)
+        n = len(X)
+        _memory.require(
+            8.0 * n * n + 16.0 * n * max(n // 10, 1),
+            f"The exact Gaussian process of {n} samples",
+            "LocalGPRegressor takes the same data in linear memory.",
+        )
+        self.y_mean_ = self._weighted_mean(y, weights)
+        centered = y - self.y_mean_
+        self._learn(X, centered, weights)
+        self._posterior = KernelPosterior.from_points(self.kernel_, X, centered, self._noise_of(n, weights))
+        return self
+
+    def predict(
+        self, X: ArrayLike, return_std: bool = False, return_cov: bool = False, include_noise: bool = False
+    ) -> Any:
+        """Posterior mean, and standard deviation or covariance on request.
+
+        Parameters
+        ----------
+        X : array of shape (m, n_features)
+        return_std : bool, default=False
+        return_cov : bool, default=False
+        include_noise : bool, default=False
+            The distribution of observations instead of that of the latent function: the noise variance is added.
+
+        Returns
+        -------
+        mean : ndarray of shape (m,) or (m, n_targets)
+        std : ndarray of the same shape, if `return_std`
+        cov : ndarray of shape (m, m) or (m, m, n_targets), if `return_cov`
+        """
+        if return_std and return_cov:
+            raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
+        X = self._validate_test(X)
+        posterior = self._posterior
+        if return_cov:
+            covariance = posterior.covariance(X)
+            return self._shaped(posterior.mean(X)), self._covariance(covariance, include_noise)
+        mean, variance = np.empty((len(X), len(self.y_mean_))), np.empty(len(X))
+        step = _memory.rows_per_chunk(2 * 8 * len(posterior.X))
+        for start in range(0, len(X), step):
+            chunk = slice(start, start + step)
+            if return_std:
+                mean[chunk], variance[chunk] = posterior.mean_and_variance(X[chunk])
+            else:
+                mean[chunk] = posterior.mean(X[chunk])
+        if return_std:
+            return self._shaped(mean), self._std(variance, include_noise)
+        return self._shaped(mean)
+
+    def log_marginal_likelihood(self) -> float:
+        """Log marginal likelihood of the training data at the fitted hyperparameters (summed over targets)."""
+        check_is_fitted(self, "kernel_")
+        return self._posterior.log_likelihood

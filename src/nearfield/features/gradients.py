@@ -1,0 +1,43 @@
+"""Derivatives of features with respect to the logarithms of the length scales, for learning in feature space."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import fourier, taylor
+
+Floats = NDArray[Any]
+
+
+def length_scale_gradients(feature_map: object, z: Floats) -> Floats:
+    """Differentiate the features of `x` at `z = x / l` with respect to each `log l_c`.
+
+    Parameters
+    ----------
+    feature_map : TaylorMap or DenseFrequencies
+    z : ndarray of shape (n, d)
+        Scaled points.
+
+    Returns
+    -------
+    gradients : ndarray of shape (d, D, n)
+        One derivative a column of `z`; with one length scale for all, their sum.
+    """
+    if isinstance(feature_map, taylor.TaylorMap):
+        rows = taylor.feature_rows(feature_map, z)
+        powers = feature_map.exponents.T[:, :, None]
+        result: Floats = rows * ((z * z).T[:, None, :] - powers)
+        return result
+    if isinstance(feature_map, fourier.DenseFrequencies):
+        # A quarter turn takes each cosine to a sine; for the single column of an odd number it is in the phase.
+        rows = fourier.apply(replace(feature_map, phase=feature_map.phase - np.pi / 2), z).T
+        pairs = feature_map.n_components // 2
+        turned = np.concatenate([rows[pairs : 2 * pairs], -rows[:pairs], rows[2 * pairs :]])
+        frequencies = np.concatenate([feature_map.frequencies[:pairs], feature_map.frequencies])
+        gradients: Floats = turned * frequencies.T[:, :, None] * z.T[:, None, :]
+        return gradients
+    raise TypeError(f"There are no length scale derivatives for {type(feature_map).__name__}.")

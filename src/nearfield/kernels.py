@@ -1,0 +1,97 @@
+r"""The kernel: a sum of Gaussians, of which one is the plain case.
+
+.. math:: k(x, x') = \sum_j v_j \exp\left(-\tfrac12 \sum_c (x_c - x'_c)^2 / l_{jc}^2\right)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import array_api_compat
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
+
+from ._array import Array, like, namespace
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """Immutable sum of `J` Gaussians.
+
+    Attributes
+    ----------
+    length_scales : ndarray of shape (J, 1) or (J, d)
+        One row a component; one column, or one per input column.
+    variances : ndarray of shape (J,)
+    """
+
+    length_scales: NDArray[np.float64]
+    variances: NDArray[np.float64]
+
+    @classmethod
+    def gaussian(cls, length_scale: ArrayLike, variance: float = 1.0) -> Kernel:
+        """One Gaussian with one length scale, or one per column."""
+        scales = np.atleast_1d(np.asarray(length_scale, dtype=np.float64))
+        return cls(scales[None, :], np.array([variance], dtype=np.float64))
+
+    @property
+    def variance(self) -> float:
+        """Kernel value at distance zero."""
+        return float(self.variances.sum())
+
+    @property
+    def n_scales(self) -> int:
+        """Number of Gaussians `J`."""
+        return len(self.variances)
+
+    def components(self) -> Iterator[tuple[NDArray[np.float64], float]]:
+        """Length scales and variance of each Gaussian."""
+        for scales, variance in zip(self.length_scales, self.variances, strict=True):
+            yield scales, float(variance)
+
+    def __call__(self, X: Array, Y: Array) -> Array:
+        """Covariance matrix.
+
+        Parameters
+        ----------
+        X : array of shape (..., n, d)
+        Y : array of shape (..., m, d)
+
+        Returns
+        -------
+        K : array of shape (..., n, m)
+        """
+        total = None
+        for scales, variance in self.components():
+            part = _gaussian(X, Y, scales, variance)
+            if total is None:
+                total = part
+            else:
+                total += part
+        return total
+
+
+def _gaussian(X: Array, Y: Array, scales: NDArray[np.float64], variance: float) -> Array:
+    X, Y = X / like(scales, X), Y / like(scales, Y)
+    K = squared_distances(X, Y)
+    if isinstance(K, np.ndarray):  # in place: these matrices are what fills the memory
+        K *= -0.5
+        np.exp(K, out=K)
+        K *= variance
+        return K
+    return variance * namespace(K).exp(-0.5 * K)
+
+
+def squared_distances(X: Array, Y: Array) -> Array:
+    """Squared Euclidean distances `(..., n, m)` between rows of `X` (..., n, d) and `Y` (..., m, d)."""
+    if array_api_compat.is_numpy_array(X) and X.ndim == 2 and X.dtype == np.float64:
+        return cdist(X, Y, "sqeuclidean")
+    xp = namespace(X, Y)
+    # Squares are expanded for speed; around a common centre, so that nearby points keep their digits.
+    center = xp.mean(Y, axis=-2, keepdims=True)
+    X, Y = X - center, Y - center
+    squares = xp.sum(X * X, axis=-1)[..., :, None] + xp.sum(Y * Y, axis=-1)[..., None, :]
+    distances = squares - 2 * (X @ xp.matrix_transpose(Y))
+    return xp.where(distances > 0, distances, xp.zeros_like(distances))
