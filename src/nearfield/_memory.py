@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import sklearn
@@ -12,27 +14,42 @@ try:
 except ImportError:  # Windows has no limits of this kind
     resource = None  # type: ignore[assignment]
 
+CGROUP = Path("/sys/fs/cgroup")
+
 
 def available() -> int:
-    """Bytes this process may still take: the machine's free memory, or the process's own limit if that is less."""
-    free = _free_on_machine()
-    if resource is None:
-        return free
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY:
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-        free = min(free, max(limit - used, 0))
-    return free
+    """Bytes this process may still take: free memory, or what limits of the process or its container leave of it."""
+    return min(_free_on_machine(), _free_in_container(), _free_in_process())
 
 
 def _free_on_machine() -> int:
-    try:
+    with suppress(OSError):
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    with suppress(AttributeError, ValueError, OSError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    return sys.maxsize  # unknown: let the allocation itself decide
+
+
+def _free_in_container() -> int:
+    with suppress(OSError, ValueError):  # no such limit, or the word "max"
+        limit = int((CGROUP / "memory.max").read_text())
+        counts = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
+        # Files that are only cached give way.
+        used = int((CGROUP / "memory.current").read_text()) - int(counts.get("inactive_file", 0))
+        return max(limit - used, 0)
+    return sys.maxsize
+
+
+def _free_in_process() -> int:
+    if resource is not None:
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            with suppress(OSError):
+                used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+                return max(limit - used, 0)
+    return sys.maxsize
 
 
 def require(n_bytes: float, what: str, advice: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import joblib
 from threadpoolctl import ThreadpoolController
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """Number of threads that `n_jobs` asks for: None is every core, and negative numbers count back from that."""
+    """Count the threads that `n_jobs` asks for: None is every core, and negative numbers count back from that."""
     if n_jobs is None:
         return int(joblib.cpu_count())
     if isinstance(n_jobs, bool) or n_jobs == 0:
@@ -36,10 +36,25 @@ def single_threaded_blas() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def worker_threads(n_workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
+    """Answer with a `map` over that many threads, for work that comes in many small rounds."""
+    with single_threaded_blas():
+        if n_workers <= 1:
+            yield map
+        else:
+            with ThreadPoolExecutor(n_workers) as pool:
+                yield pool.map
+
+
 def thread_map(function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None) -> list[Result]:
     """`[function(item) for item in items]`, in order, over threads. The first exception raised reaches the caller."""
     items = list(items)
-    workers = min(n_threads(n_jobs), len(items))
+    threads = n_threads(n_jobs)
+    if len(items) == 1:  # nothing to share out: BLAS may have the threads
+        with _controller().limit(limits=threads, user_api="blas"):
+            return [function(items[0])]
+    workers = min(threads, len(items))
     with single_threaded_blas():
         if workers <= 1:
             return [function(item) for item in items]

@@ -35,7 +35,7 @@ def check_option(estimator: object, name: str, options: Sequence[str]) -> str:
 def check_positive(estimator: object, name: str) -> float:
     """Positive, finite number."""
     value = getattr(estimator, name)
-    if not isinstance(value, Real) or isinstance(value, bool) or not (0 < value < np.inf):
+    if not isinstance(value, Real) or isinstance(value, bool) or not (0 < float(value) < np.inf):
         raise ValueError(f"{describe(estimator, name)} must be a positive, finite number. Got {value!r}.")
     return float(value)
 

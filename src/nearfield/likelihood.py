@@ -38,8 +38,8 @@ def kernel_log_likelihood(
         Centred targets, independent of each other.
     noise_factors : ndarray of shape (n,) or None
         Factors of the noise variance; None is 1 everywhere.
-    squared_distances : ndarray of shape (n, n) or None
-        Of the unscaled points, to save their computation where the kernel has one length scale for all columns.
+    squared_distances : ndarray of shape (n (n + 1) / 2,) or None
+        What `packed_distances(X)` gives, to save its computation where the kernel has one length scale for all columns.
 
     Returns
     -------
@@ -54,57 +54,61 @@ def kernel_log_likelihood(
     n, k = y.shape
     q = kernel.length_scales.shape[1]
     noise = noise_variance if noise_factors is None else noise_variance * noise_factors
-    if q == 1 and squared_distances is None:
-        squared_distances = cdist(X, X, "sqeuclidean")
+    if q > 1:
+        squared_distances = None
+    elif squared_distances is None:
+        squared_distances = packed_distances(X)
 
     parts = [_component(X, scales, variance, squared_distances) for scales, variance in kernel.components()]
-    K = np.array(parts[0], order="F") if len(parts) == 1 else np.asfortranarray(sum(parts[1:], parts[0]))
-    K.flat[:: n + 1] += noise
-    K = np.asfortranarray(np.tril(K))
-    if not linalg.cholesky_in_place(K):
+    K = parts[0].copy()
+    for part in parts[1:]:
+        K += part
+    diagonal = linalg.packed_diagonal(n)
+    K[diagonal] += noise
+    if not linalg.packed_cholesky(K, n):
         raise LinAlgError("The covariance matrix is not positive definite.")
-    half = linalg.solve_lower(K, np.array(y, order="F"))
-    value = -0.5 * (float(np.sum(half * half)) + k * (linalg.log_determinant(K) + n * LOG_2PI))
-    alpha = linalg.solve_lower(K, half, transposed=True)
-    linalg.inverse_in_place(K)
-    # Below, M = sum_t alpha_t alpha_t' - k K^-1, and a derivative is half the sum of the entries of M * dK.
-    M = _symmetric(K)
-    M *= -k
-    M += alpha @ alpha.T
+    half = linalg.packed_solve(K, np.array(y, dtype=np.float64, order="F"))
+    log_determinant = 2.0 * float(np.sum(np.log(K[diagonal])))
+    value = -0.5 * (float(np.sum(half * half)) + k * (log_determinant + n * LOG_2PI))
+    alpha = linalg.packed_solve(K, half, transposed=True)
+    # With M = sum_t alpha_t alpha_t' - k K^-1, a derivative is half the sum of the entries of M * dK.
+    M = linalg.packed_rank_update(linalg.packed_inverse(K, n), alpha, -k)
 
     length_gradient = np.empty((len(parts), q))
     variance_gradient = np.empty(len(parts))
     for j, (part, scales) in enumerate(zip(parts, kernel.length_scales, strict=True)):
         part *= M
-        row_sums = part.sum(axis=1)
-        variance_gradient[j] = 0.5 * row_sums.sum()
-        if q == 1:
-            assert squared_distances is not None
-            length_gradient[j, 0] = 0.5 * np.vdot(part, squared_distances) / scales[0] ** 2
+        variance_gradient[j] = part.sum() - 0.5 * part[diagonal].sum()
+        if squared_distances is not None:
+            length_gradient[j, 0] = np.vdot(part, squared_distances) / scales[0] ** 2
         else:
-            # sum_ab P_ab (x_a - x_b)^2 for each column, as a matrix product
-            Z = (X - X.mean(axis=0)) / scales
-            length_gradient[j] = row_sums @ (Z * Z) - np.einsum("ac,ac->c", Z, part @ Z)
-    noise_gradient = 0.5 * float(np.sum(np.diagonal(M) * noise))
+            length_gradient[j] = _column_sums((X - X.mean(axis=0)) / scales, part)
+    noise_gradient = 0.5 * float(np.sum(M[diagonal] * noise))
     return value, np.concatenate([length_gradient.ravel(), variance_gradient, [noise_gradient]])
 
 
+def packed_distances(X: Floats) -> Floats:
+    """Squared distances of the rows of `X` as a packed matrix (see `linalg`)."""
+    return linalg.pack(cdist(X, X, "sqeuclidean").T)
+
+
 def _component(X: Floats, scales: Floats, variance: float, squared_distances: Floats | None) -> Floats:
-    if len(scales) == 1 and squared_distances is not None:
-        part = squared_distances * (-0.5 / scales[0] ** 2)
+    if squared_distances is not None:
+        part: Floats = squared_distances * (-0.5 / scales[0] ** 2)
     else:
-        part = cdist(X / scales, X / scales, "sqeuclidean")
+        part = packed_distances(X / scales)
         part *= -0.5
     np.exp(part, out=part)
     part *= variance
     return part
 
 
-def _symmetric(lower: Floats) -> Floats:
-    """Full matrix from its lower triangle; the upper one must be zero."""
-    full = lower + lower.T
-    full.flat[:: len(full) + 1] *= 0.5
-    return full
+def _column_sums(Z: Floats, part: Floats) -> Floats:
+    """Half the sum over all pairs, `0.5 sum_ab P_ab (z_a - z_b)^2`, for each column of `Z`, as a matrix product."""
+    lower = linalg.unpack_lower(part, len(Z))  # each pair once; where a = b there is nothing to add
+    sums = lower.sum(axis=0) + lower.sum(axis=1)
+    result: Floats = sums @ (Z * Z) - 2 * np.einsum("ac,ac->c", Z, lower @ Z)
+    return result
 
 
 def feature_log_likelihood(
@@ -114,7 +118,7 @@ def feature_log_likelihood(
     y: Floats,
     noise_factors: Floats | None = None,
 ) -> tuple[float, Floats]:
-    """The same for a kernel given by features: `y ~ N(0, rows' rows + noise)`, in O(n D^2).
+    """Log marginal likelihood of `y ~ N(0, rows' rows + noise)`, and its gradient, in O(n D^2).
 
     Parameters
     ----------

@@ -4,6 +4,10 @@ SciPy's own wrappers of BLAS and LAPACK hold Python's global lock while they wor
 would take turns. The same routines, reached through the function pointers that SciPy publishes for Cython, release it.
 
 Matrices are in Fortran order unless said otherwise, and results overwrite their input.
+
+A *packed* matrix is the lower triangle of a symmetric one as a vector of `n (n + 1) / 2` numbers, in LAPACK's
+rectangular full packed format: half the memory and half the work of every pass over its entries, with factorisations
+as fast as those of a full matrix.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import warnings
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,13 +44,16 @@ def _routine(module: Any, name: str) -> Callable[..., None]:
 
 _ROUTINES = {
     (name, code): _routine(module, prefix + name)
-    for module, names in ((cython_blas, ("syrk", "trsm")), (cython_lapack, ("potrf", "potri")))
+    for module, names in (
+        (cython_blas, ("syrk", "trsm")),
+        (cython_lapack, ("potrf", "pftrf", "pftri", "tfsm", "sfrk", "trttf", "tfttr")),
+    )
     for name in names
     for code, prefix in _PREFIX.items()
 }
 _CHARS = {c: ctypes.c_char(c.encode()) for c in "LURNT"}
 _ADDRESS = {c: ctypes.addressof(value) for c, value in _CHARS.items()}
-_REALS = {
+_REALS: dict[str, dict[float, Any]] = {
     "f": {0.0: ctypes.c_float(0.0), 1.0: ctypes.c_float(1.0)},
     "d": {0.0: ctypes.c_double(0.0), 1.0: ctypes.c_double(1.0)},
 }
@@ -123,8 +131,8 @@ def cholesky(A: Floats, what: str = "covariance matrix") -> tuple[Floats, float]
         raise LinAlgError(f"The {what} has values that are not finite or not positive on its diagonal.")
     for relative in _JITTERS:
         jitter = relative * scale
-        lower = np.tril_indices(n, -1)
-        A[lower] = A.T[lower]
+        for j in range(n - 1):  # column by column: index arrays would take more memory than the matrix
+            A[j + 1 :, j] = A[j, j + 1 :]
         np.fill_diagonal(A, diagonal + jitter)
         if cholesky_in_place(A):
             warnings.warn(
@@ -135,13 +143,6 @@ def cholesky(A: Floats, what: str = "covariance matrix") -> tuple[Floats, float]
             )
             return A, jitter
     raise LinAlgError(f"The {what} is not positive definite, even with {_JITTERS[-1]:.0e} of its mean diagonal added.")
-
-
-def inverse_in_place(L: Floats) -> None:
-    """Overwrite the lower triangle of a Cholesky factor with that of the inverse of the matrix factored."""
-    n = len(L)
-    info = ctypes.c_int(0)
-    _ROUTINES["potri", L.dtype.char](_ADDRESS["L"], _int(n), L.ctypes.data, _int(n), ctypes.byref(info))
 
 
 def solve_lower(L: Floats, B: Floats, transposed: bool = False) -> Floats:
@@ -177,3 +178,73 @@ def solve_lower_rows(L: Floats, rows: Floats) -> Floats:
 def log_determinant(L: Floats) -> float:
     """Logarithm of the determinant of the matrix whose Cholesky factor is `L`."""
     return 2.0 * float(np.sum(np.log(np.diagonal(L))))
+
+
+# ---- packed matrices, float64 ------------------------------------------------------------------------------------
+
+
+def pack(A: Floats) -> Floats:
+    """Symmetric matrix `A`, of which the lower triangle is read, as a packed one."""
+    n = len(A)
+    packed = np.empty(n * (n + 1) // 2)
+    A = np.asfortranarray(A)
+    info = ctypes.c_int(0)
+    _ROUTINES["trttf", "d"](
+        _ADDRESS["N"], _ADDRESS["L"], _int(n), A.ctypes.data, _int(n), packed.ctypes.data, ctypes.byref(info)
+    )
+    return packed
+
+
+def unpack_lower(packed: Floats, n: int) -> Floats:
+    """Lower triangle of a packed matrix; the upper one is zero."""
+    A = np.zeros((n, n), order="F")
+    info = ctypes.c_int(0)
+    _ROUTINES["tfttr", "d"](
+        _ADDRESS["N"], _ADDRESS["L"], _int(n), packed.ctypes.data, A.ctypes.data, _int(n), ctypes.byref(info)
+    )
+    return A
+
+
+@lru_cache(maxsize=64)
+def packed_diagonal(n: int) -> NDArray[np.int64]:
+    """Where the diagonal is in a packed matrix."""
+    # A rectangle of odd height holds the first half of the columns; the triangle of the others fits, transposed,
+    # above theirs. An even n needs one more row for that, and the first half then starts in the second row.
+    height = n + 1 - n % 2
+    first, second = (0, height) if n % 2 else (1, 0)
+    steps = np.arange(-(-n // 2)) * (height + 1)
+    return np.concatenate([first + steps, second + steps[: n // 2]])
+
+
+def packed_cholesky(packed: Floats, n: int) -> bool:
+    """Overwrite a packed matrix with its Cholesky factor; False where it is not positive definite."""
+    info = ctypes.c_int(0)
+    _ROUTINES["pftrf", "d"](_ADDRESS["N"], _ADDRESS["L"], _int(n), packed.ctypes.data, ctypes.byref(info))
+    return info.value == 0 and bool(np.isfinite(packed[packed_diagonal(n)[-1]]))
+
+
+def packed_solve(factor: Floats, B: Floats, transposed: bool = False) -> Floats:
+    """`L^-1 B`, or `L^-T B`, in place, for a packed Cholesky factor and `B` of shape (n, m) in Fortran order."""
+    n, m = B.shape
+    _ROUTINES["tfsm", "d"](
+        _ADDRESS["N"], _ADDRESS["L"], _ADDRESS["L"], _ADDRESS["T" if transposed else "N"], _ADDRESS["N"],
+        _int(n), _int(m), _real("d", 1.0), factor.ctypes.data, B.ctypes.data, _int(n),
+    )  # fmt: skip
+    return B
+
+
+def packed_inverse(factor: Floats, n: int) -> Floats:
+    """Overwrite a packed Cholesky factor with the inverse of the matrix factored."""
+    info = ctypes.c_int(0)
+    _ROUTINES["pftri", "d"](_ADDRESS["N"], _ADDRESS["L"], _int(n), factor.ctypes.data, ctypes.byref(info))
+    return factor
+
+
+def packed_rank_update(packed: Floats, B: Floats, factor: float) -> Floats:
+    """Overwrite a packed matrix with `factor` times itself plus `B B'`, for `B` of shape (n, m) in Fortran order."""
+    n, m = B.shape
+    _ROUTINES["sfrk", "d"](
+        _ADDRESS["N"], _ADDRESS["L"], _ADDRESS["N"], _int(n), _int(m), _real("d", 1.0),
+        B.ctypes.data, _int(n), ctypes.byref(ctypes.c_double(factor)), packed.ctypes.data,
+    )  # fmt: skip
+    return packed

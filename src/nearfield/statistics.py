@@ -61,7 +61,7 @@ class Statistics:
 
 
 def accumulate(rows: Floats, y: Floats, weights: Floats) -> Statistics:
-    """Sums over one set of points.
+    """Sum over one set of points.
 
     Parameters
     ----------

@@ -2,5 +2,6 @@
 
 from .exact import ExactGPRegressor
 from .feature import FeatureGPRegressor
+from .local import LocalGPRegressor
 
-__all__ = ["ExactGPRegressor", "FeatureGPRegressor"]
+__all__ = ["ExactGPRegressor", "FeatureGPRegressor", "LocalGPRegressor"]

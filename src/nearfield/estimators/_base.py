@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from .. import _memory
 from .._validation import check_integer, check_positive, describe
 from ..kernels import Kernel
 from ..learning import Fixed, Learned, learn
@@ -42,8 +43,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
     def _validate_training(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, reset: bool = True
     ) -> tuple[Floats, Floats, Floats | None]:
-        """Training points (n, d), targets (n, k) and weights (n,) or None, all float64 and without points of weight 0."""
-        X, y = validate_data(
+        """Training points (n, d), targets (n, k), weights (n,) or None: float64, and without points of weight 0."""
+        points, targets = validate_data(
             self,
             X,
             y,
@@ -53,17 +54,17 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             reset=reset,
             ensure_min_samples=2 if reset else 1,
         )
-        y = np.asarray(y, dtype=np.float64)
+        targets = np.asarray(targets, dtype=np.float64)
         if reset:
-            self._single_target = y.ndim == 1
-        y = y.reshape(len(y), -1)
+            self._single_target = targets.ndim == 1
+        targets = targets.reshape(len(targets), -1)
         if sample_weight is None:
-            return X, y, None
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            return points, targets, None
+        weights = _check_sample_weight(sample_weight, points, dtype=np.float64, ensure_non_negative=True)
         used = weights > 0
         if used.sum() < 2 and reset:
             raise ValueError("The 'sample_weight' argument must be positive for at least 2 samples.")
-        return X[used], y[used], weights[used]
+        return points[used], targets[used], weights[used]
 
     def _validate_test(self, X: ArrayLike) -> Floats:
         check_is_fitted(self, "kernel_")
@@ -75,6 +76,10 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
     def _learn(self, X: Floats, y: Floats, weights: Floats | None) -> None:
         """Set `kernel_`, `noise_variance_` and `learned_` from the parameters or the data; `y` is centred."""
         fixed, n_scales = self._check_hyperparameters(X.shape[1])
+        if not isinstance(self.ard, bool | np.bool_):
+            raise ValueError(f"{describe(self, 'ard')} must be True or False. Got {self.ard!r}.")
+        if self.progress is not None and not callable(self.progress):
+            raise ValueError(f"{describe(self, 'progress')} must be None or callable. Got {self.progress!r}.")
         self.learned_ = learn(
             X,
             y,
@@ -144,7 +149,9 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
     def _positives(self, name: str, value: Any) -> Floats:
         try:
-            numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
+            numbers = np.atleast_1d(np.asarray(value))
+            # Words that look like numbers, and truth values, are mistakes.
+            numbers = numbers.astype(np.float64) if numbers.dtype.kind in "iufO" else np.array([np.nan])
         except (TypeError, ValueError):
             numbers = np.array([np.nan])
         if numbers.size == 0 or not np.all((numbers > 0) & np.isfinite(numbers)):
@@ -154,10 +161,10 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         return numbers
 
     def _check_noise(self) -> float | None:
-        value = self.noise_variance
+        value: Any = self.noise_variance
         if value is None:
             return None
-        if not isinstance(value, Real) or isinstance(value, bool) or not (0 <= value < np.inf):
+        if not isinstance(value, Real) or isinstance(value, bool) or not (0 <= float(value) < np.inf):
             raise ValueError(
                 f"{describe(self, 'noise_variance')} must be None (to learn it) or a finite number of at least 0. "
                 f"Got {value!r}. Noise that differs from sample to sample goes into fit's sample_weight."
@@ -179,9 +186,17 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         std = np.sqrt(np.maximum(variance, 0.0) + (self.noise_variance_ if include_noise else 0.0))
         return std if self._single_target else np.repeat(std[:, None], len(self.y_mean_), axis=1)
 
+    def _require_covariance(self, m: int, width: int) -> None:
+        _memory.require(
+            8.0 * m * (2 * m * len(self.y_mean_) + width),
+            f"The covariance matrix of {m} points",
+            "return_std=True gives the standard deviations alone, whatever the number of points.",
+        )
+
     def _covariance(self, covariance: Floats, include_noise: bool) -> Floats:
-        if include_noise:
-            covariance.flat[:: len(covariance) + 1] += self.noise_variance_
+        # Rounding must not make a variance negative.
+        variance = np.maximum(np.diagonal(covariance), 0.0) + (self.noise_variance_ if include_noise else 0.0)
+        np.fill_diagonal(covariance, variance)
         if self._single_target:
             return covariance
         return np.repeat(covariance[:, :, None], len(self.y_mean_), axis=2)
@@ -201,19 +216,19 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         -------
         samples : ndarray of shape (m, n_samples), or (m, n_targets, n_samples)
         """
-        mean, covariance = self.predict(X, return_cov=True, include_noise=include_noise)  # type: ignore[attr-defined]
+        mean, covariance = self.predict(X, return_cov=True, include_noise=include_noise)
         rng = check_random_state(random_state)
-        one = covariance if covariance.ndim == 2 else covariance[:, :, 0]
-        root = _square_root(one)
-        shape = (one.shape[0], n_samples) if mean.ndim == 1 else (one.shape[0], mean.shape[1] * n_samples)
-        draws: Floats = root @ rng.standard_normal(shape)
-        if mean.ndim == 1:
-            return mean[:, None] + draws
-        return mean[:, :, None] + draws.reshape(len(mean), mean.shape[1], n_samples)
+        m, k = mean.reshape(len(mean), -1).shape
+        root = _square_root(covariance.reshape(m, m, k)[:, :, 0])  # targets share it
+        draws: Floats = (root @ rng.standard_normal((m, k * n_samples))).reshape(m, k, n_samples)
+        draws += mean.reshape(m, k, 1)
+        return draws[:, 0] if mean.ndim == 1 else draws
 
     @staticmethod
     def _weighted_mean(y: Floats, weights: Floats | None) -> Floats:
-        result: Floats = np.average(y, axis=0, weights=weights)
+        mean = np.average(y, axis=0, weights=weights)
+        # The mean of equal numbers may differ from them by rounding, and what that leaves would pass for a signal.
+        result: Floats = np.where(y.min(axis=0) == y.max(axis=0), y[0], mean)
         return result
 
 
@@ -225,5 +240,5 @@ def _square_root(covariance: Floats) -> Floats:
 
 
 def _plain(scales: Any) -> Any:
-    """A number where there is one, else the array."""
+    """Give a number where there is one, else the array."""
     return float(scales) if np.ndim(scales) == 0 else scales

@@ -104,9 +104,13 @@ class ExactGPRegressor(GPRegressor):
         self
         """
         X, y, weights = self._validate_training(X, y, sample_weight)
+        fixed, n_scales = self._check_hyperparameters(X.shape[1])
+        if fixed.noise_variance == 0:
+            X, y, weights = _without_repeats(X, y)
         n = len(X)
         _memory.require(
-            8.0 * n * n + 16.0 * n * max(n // 10, 1),
+            # the factor and some chunks; while several Gaussians are summed, one more matrix
+            8.0 * n * n * (1.2 if n_scales == 1 else 2.2),
             f"The exact Gaussian process of {n} samples",
             "LocalGPRegressor takes the same data in linear memory.",
         )
@@ -140,6 +144,7 @@ class ExactGPRegressor(GPRegressor):
         X = self._validate_test(X)
         posterior = self._posterior
         if return_cov:
+            self._require_covariance(len(X), len(posterior.X))
             covariance = posterior.covariance(X)
             return self._shaped(posterior.mean(X)), self._covariance(covariance, include_noise)
         mean, variance = np.empty((len(X), len(self.y_mean_))), np.empty(len(X))
@@ -158,3 +163,20 @@ class ExactGPRegressor(GPRegressor):
         """Log marginal likelihood of the training data at the fitted hyperparameters (summed over targets)."""
         check_is_fitted(self, "kernel_")
         return self._posterior.log_likelihood
+
+
+def _without_repeats(X: Floats, y: Floats) -> tuple[Floats, Floats, None]:
+    """Each point once, for a function without noise: a point that comes twice says nothing new, or contradicts itself.
+
+    Weights share out the noise, so that there are none left either.
+    """
+    _, first, group = np.unique(X, axis=0, return_index=True, return_inverse=True)
+    conflicts = np.flatnonzero(np.any(y != y[first[group]], axis=1))
+    if len(conflicts):
+        i, j = sorted((int(conflicts[0]), int(first[group[conflicts[0]]])))
+        raise ValueError(
+            f"Samples {i} and {j} are at the same place but have different targets, which noise_variance=0 does not "
+            "allow. Give a positive noise_variance, or None to learn it."
+        )
+    kept = np.sort(first)
+    return X[kept], y[kept], None

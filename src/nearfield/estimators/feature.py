@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _memory, statistics
-from .._validation import check_option
-from ..features.gradients import length_scale_gradients
+from .._validation import check_option, describe
+from ..features.gradients import is_differentiable, length_scale_gradients
 from ..kernels import Kernel
-from ..likelihood import feature_log_likelihood
+from ..learning import maximise_feature_likelihood
 from ..posterior import FeaturePosterior
+from ..search import CONSTANT_SPREAD
 from ..statistics import Statistics
 from ._base import GPRegressor
 
@@ -97,8 +99,10 @@ class FeatureGPRegressor(GPRegressor):
         self
         """
         X, y, weights = self._validate_training(X, y, sample_weight)
-        centered = y - self._weighted_mean(y, weights)
-        check_option(self, "likelihood", ("kernel", "features"))
+        self._check_options()
+        # Sums are taken of what the targets have beyond this, so that a large mean does not cost them their digits.
+        self._offset = self._weighted_mean(y, weights)
+        centered = y - self._offset
         if _has_scales(self.feature_map):
             self._learn(X, centered, weights)
             self._fit_maps(X)
@@ -106,7 +110,8 @@ class FeatureGPRegressor(GPRegressor):
                 self._refine(X, centered, weights)
         else:
             self._fit_foreign_map(X, centered, weights)
-        self._condition(self._sums(X, y, weights))
+        self._require_memory(0, "")
+        self._condition(self._sums(X, centered, weights))
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -119,7 +124,8 @@ class FeatureGPRegressor(GPRegressor):
         X, y, weights = self._validate_training(X, y, sample_weight, reset=False)
         if y.shape[1] != len(self.y_mean_):
             raise ValueError(f"The 'y' argument must have {len(self.y_mean_)} targets as in fit. Got {y.shape[1]}.")
-        self._condition(self.statistics_ + self._sums(X, y, weights))
+        if len(X):  # there may be none of positive weight
+            self._condition(self.statistics_ + self._sums(X, y - self._offset, weights))
         return self
 
     def predict(
@@ -130,11 +136,12 @@ class FeatureGPRegressor(GPRegressor):
             raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
         X = self._validate_test(X)
         if return_cov:
+            self._require_covariance(len(X), 2 * len(self.statistics_.gram))
             rows = self._rows(X)
             covariance = self._posterior.covariance(rows)
             return self._shaped(self._posterior.mean(rows)), self._covariance(covariance, include_noise)
         mean, variance = np.empty((len(X), len(self.y_mean_))), np.empty(len(X))
-        for chunk in self._chunks(len(X)):
+        for chunk in self._chunks(X):
             rows = self._rows(X[chunk])
             mean[chunk] = self._posterior.mean(rows)
             if return_std:
@@ -155,31 +162,40 @@ class FeatureGPRegressor(GPRegressor):
         for scales, variance in self.kernel_.components():
             length_scale = float(scales[0]) if len(scales) == 1 else scales
             maps.append(clone(self.feature_map).set_params(length_scale=length_scale, variance=variance).fit(X))
-        self.feature_map_ = maps[0] if len(maps) == 1 else maps
+        self.feature_map_: Any = maps[0] if len(maps) == 1 else maps
+        self._width = len(self._rows(X[:1]))
 
     def _fit_foreign_map(self, X: Floats, y: Floats, weights: Floats | None) -> None:
-        """A map with no length scale of ours: only its variance and the noise are learnt."""
+        """Take a map that has no length scale of ours as it is, and learn only its variance and the noise."""
+        name = type(self.feature_map).__name__
         if self.length_scale is not None:
             raise ValueError(
-                f"The 'length_scale' parameter of FeatureGPRegressor has no meaning for {type(self.feature_map).__name__}: "
-                "set the map's own parameters instead."
+                f"{describe(self, 'length_scale')} has no meaning for {name}: set the map's own parameters instead."
             )
         fixed, _ = self._check_hyperparameters(X.shape[1])
         self.feature_map_ = clone(self.feature_map).fit(X)
         self._amplitude = 1.0
+        self._width = len(self._rows(X[:1]))
+        self._require_memory(4 * len(X), f" learnt from {len(X)} samples")
         rows = self._rows(X)
-        spread = float(np.mean(np.var(y, axis=0))) or 1.0
-        power = float(np.mean(np.sum(rows * rows, axis=0))) or 1.0
-        variance = fixed.variances[0] if fixed.variances is not None else None
-        theta = _maximise_two(rows, y, weights, variance, fixed.noise_variance, spread / power, spread)
-        self._amplitude = float(np.exp(0.5 * theta[0]))
-        self._set_hyperparameters(Kernel.gaussian(np.nan, float(np.exp(theta[0]))), float(np.exp(theta[1])))
+        spread = float(np.mean(np.var(y, axis=0))) or CONSTANT_SPREAD
+        unit = spread / (float(np.mean(np.sum(rows * rows, axis=0))) or 1.0)
+        given = (None if fixed.variances is None else float(fixed.variances[0]), fixed.noise_variance)
+        start = np.log([given[0] or 0.9 * unit, given[1] or 0.1 * spread])
+        free = np.array([value is None for value in given])
+        if free.any() and np.any(y):
+            bounds = np.log([[1e-8 * unit, 1e6 * unit], [1e-8 * spread, 10 * spread]])[free]
+
+            def features(theta: Floats) -> tuple[Floats, Sequence[Floats]]:
+                return rows * np.exp(0.5 * theta[0]), ()
+
+            start = self._maximise(features, start, free, bounds, y, weights, self.time_budget)
+        self._amplitude = float(np.exp(0.5 * start[0]))
+        self._set_hyperparameters(Kernel.gaussian(np.nan, float(np.exp(start[0]))), float(np.exp(start[1])))
         self.length_scale_ = None
 
     def _refine(self, X: Floats, y: Floats, weights: Floats | None) -> None:
         """Move the hyperparameters learnt for the kernel to the maximum of the features' own likelihood."""
-        if self.kernel_.n_scales > 1:
-            raise ValueError("likelihood='features' takes one scale only: set n_scales=1.")
         fixed, _ = self._check_hyperparameters(X.shape[1])
         q = self.kernel_.length_scales.shape[1]
         start = np.log([*self.kernel_.length_scales[0], *self.kernel_.variances, self.noise_variance_])
@@ -187,28 +203,31 @@ class FeatureGPRegressor(GPRegressor):
         free = np.concatenate([np.full(width, value is None) for width, value in zip((q, 1, 1), given, strict=True)])
         if not free.any():
             return
-        factors = None if weights is None else 1 / weights
+        self._require_memory((4 + 2 * X.shape[1]) * len(X), f" learnt from {len(X)} samples by their own likelihood")
+        feature_map = self.feature_map_
 
-        def objective(values: Floats) -> tuple[float, Floats]:
-            theta = start.copy()
-            theta[free] = values
-            scaled = self.feature_map_._scaled(X) * np.exp(start[:q] - theta[:q])
-            gradients = length_scale_gradients(self.feature_map_.map_, scaled)
+        def features(theta: Floats) -> tuple[Floats, Sequence[Floats]]:
+            scaled = feature_map._scaled(X) * np.exp(start[:q] - theta[:q])
+            gradients = length_scale_gradients(feature_map.map_, scaled)
             amplitude = np.exp(0.5 * theta[q])
-            rows = self.feature_map_._apply(scaled).T * amplitude
             directions = gradients if q > 1 else gradients.sum(axis=0)[None]
-            value, gradient = feature_log_likelihood(rows, directions * amplitude, np.exp(theta[-1]), y, factors)
-            return -value / y.size, -gradient[free] / y.size
+            return feature_map._apply(scaled).T * amplitude, list(directions * amplitude)
 
         # Within a factor of e^4 of the kernel's optimum, which is the better guide where the features say little.
-        bounds = [(t - 4, t + 4) for t in start[free]]
-        theta = start.copy()
-        theta[free] = minimize(objective, start[free], jac=True, method="L-BFGS-B", bounds=bounds).x
+        bounds = np.stack([start - 4, start + 4], axis=1)[free]
+        left = max(self.time_budget - self.learned_.seconds, 0.0)
+        theta = self._maximise(features, start, free, bounds, y, weights, left)
         scales, variance, noise = np.exp(theta[:q]), float(np.exp(theta[q])), float(np.exp(theta[-1]))
-        length_scale = float(scales[0]) if q == 1 else scales
         self._set_hyperparameters(Kernel.gaussian(scales, variance), noise)
         # The map drawn stays, and only its scale changes.
-        self.feature_map_.set_params(length_scale=length_scale, variance=variance)._rescale(X.shape[1])
+        feature_map.set_params(length_scale=self.length_scale_, variance=variance)._rescale(X.shape[1])
+
+    def _maximise(
+        self, features: Any, start: Floats, free: Any, bounds: Any, y: Floats, weights: Floats | None, seconds: float
+    ) -> Floats:
+        return maximise_feature_likelihood(
+            features, start, free, bounds, y, sample_weight=weights, time_budget=seconds, progress=self.progress
+        )
 
     # ---- sums ----------------------------------------------------------------------------------------------------
 
@@ -216,58 +235,53 @@ class FeatureGPRegressor(GPRegressor):
         """Features of `X`, one a row: shape (D, m)."""
         if isinstance(self.feature_map_, list):
             return np.concatenate([m.transform(X).T for m in self.feature_map_])
-        features = np.asarray(self.feature_map_.transform(X), dtype=np.float64).T
-        if not _has_scales(self.feature_map):
-            features = features * self._amplitude
-        return features
+        features = self.feature_map_.transform(X)
+        if sparse.issparse(features):
+            features = features.toarray()
+        rows: Floats = np.asarray(features, dtype=np.float64).T
+        return rows if _has_scales(self.feature_map) else rows * self._amplitude
 
-    def _chunks(self, n: int) -> list[slice]:
-        maps = self.feature_map_ if isinstance(self.feature_map_, list) else [self.feature_map_]
-        D = sum(len(m.get_feature_names_out()) for m in maps)
-        step = _memory.rows_per_chunk(4 * 8 * D)
-        return [slice(start, start + step) for start in range(0, n, step)]
+    def _chunks(self, X: Floats) -> list[slice]:
+        step = _memory.rows_per_chunk(4 * 8 * self._width)
+        return [slice(start, start + step) for start in range(0, len(X), step)]
 
     def _sums(self, X: Floats, y: Floats, weights: Floats | None) -> Statistics:
-        if self.noise_variance_ == 0:
-            raise ValueError("noise_variance=0 needs ExactGPRegressor: features alone cannot pass through every point.")
         precision = 1 / self._noise_of(len(X), weights)
-        parts = [statistics.accumulate(self._rows(X[c]), y[c], precision[c]) for c in self._chunks(len(X))]
+        parts = [statistics.accumulate(self._rows(X[c]), y[c], precision[c]) for c in self._chunks(X)]
         return statistics.total(parts)
 
     def _condition(self, sums: Statistics) -> None:
         mean = sums.targets[-1, :-1] / sums.targets[-1, -1]
         posterior = FeaturePosterior.from_statistics(sums, mean)
-        self.statistics_, self.y_mean_, self._posterior = sums, mean, posterior
+        self.statistics_, self.y_mean_, self._posterior = sums, self._offset + mean, posterior
+
+    # ---- refusals ------------------------------------------------------------------------------------------------
+
+    def _check_options(self) -> None:
+        if self._check_noise() == 0:
+            raise ValueError(
+                f"{describe(self, 'noise_variance')} must be positive: features alone cannot pass through every point. "
+                "ExactGPRegressor takes noise_variance=0."
+            )
+        if check_option(self, "likelihood", ("kernel", "features")) == "kernel" or not _has_scales(self.feature_map):
+            return
+        if not is_differentiable(self.feature_map):
+            raise ValueError(
+                f"{describe(self, 'likelihood')} must be 'kernel' for this map: only TaylorFeatures, and "
+                "FourierFeatures that are not structured, have derivatives in the length scale."
+            )
+        if (self._check_n_scales() or 1) > 1:
+            raise ValueError(f"{describe(self, 'likelihood')} must be 'kernel' where n_scales is above 1.")
+
+    def _require_memory(self, n_copies: int, where: str) -> None:
+        """Refuse maps with too many columns, `n_copies` of which are held at once besides the sums."""
+        _memory.require(
+            8.0 * self._width * (3 * self._width + n_copies),
+            f"A model of {self._width} features{where}",
+            "Fewer features, or LocalGPRegressor, need less.",
+        )
 
 
 def _has_scales(feature_map: Any) -> bool:
     parameters = feature_map.get_params()
     return "length_scale" in parameters and "variance" in parameters
-
-
-def _maximise_two(
-    rows: Floats,
-    y: Floats,
-    weights: Floats | None,
-    variance: float | None,
-    noise: float | None,
-    variance_start: float,
-    noise_start: float,
-) -> Floats:
-    """Logarithms of the variance and the noise that maximise the likelihood of features `rows` (D, n)."""
-    factors = None if weights is None else 1 / weights
-    start = np.log([variance or 0.9 * variance_start, noise or 0.1 * noise_start])
-    free = np.array([variance is None, noise is None])
-    if not free.any():
-        return start
-
-    def objective(values: Floats) -> tuple[float, Floats]:
-        theta = start.copy()
-        theta[free] = values
-        value, gradient = feature_log_likelihood(rows * np.exp(0.5 * theta[0]), (), np.exp(theta[1]), y, factors)
-        return -value / y.size, -gradient[free] / y.size
-
-    bounds = np.log([[1e-8 * variance_start, 1e6 * variance_start], [1e-8 * noise_start, 10 * noise_start]])[free]
-    theta = start.copy()
-    theta[free] = minimize(objective, start[free], jac=True, method="L-BFGS-B", bounds=bounds).x
-    return theta

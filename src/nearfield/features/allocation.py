@@ -15,7 +15,6 @@ from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from . import sketch, taylor
 from .hadamard import next_power_of_two
@@ -49,7 +48,7 @@ class DegreeErrors:
     Attributes
     ----------
     variance, covariance : ndarray of shape (max_degree,)
-        Means of `V_n` and `C_n` of `sketch.variance_terms`, times the squared prefactor and `1 / n!^2`.
+        Means of `V` and `C` (see `sketch.factor_moments`), times the squared prefactor and `1 / n!^2`.
     bias : ndarray of shape (max_degree + 1,)
         Mean of `(k - k_p)^2` for p from 0 to max_degree.
     n_variables : int
@@ -89,22 +88,29 @@ def degree_errors(z: Floats, max_degree: int, sampling: str) -> DegreeErrors:
     norms = (sizes[:, None] * sizes)[pairs]
     shared = (squares @ squares.T)[pairs]
     inner = product * product
+    second, cross = sketch.factor_moments(norms, inner, shared, d, sampling)
 
+    # The squared prefactor times the n-th powers of the three moments over n!^2, by recursion: far from the centre the
+    # prefactor is so small, and the factorial so large, that nothing overflows.
+    seconds = np.exp(-spread)
+    means = seconds.copy()
+    crosses = means if cross is inner else seconds.copy()
     variance, covariance = np.empty(max_degree), np.zeros(max_degree)
     for n in range(1, max_degree + 1):
-        # V_n exp(-|z|^2 - |z'|^2) / n!^2 as V_n of scaled arguments, so that no power overflows.
-        t = np.exp(-(spread + 2 * gammaln(n + 1)) / n)
-        V, C = sketch.variance_terms(norms * t, inner * t, shared * t, n, d, sampling)
-        variance[n - 1] = V.mean()
-        covariance[n - 1] = np.mean(C)
+        seconds *= second / n**2
+        means *= inner / n**2
+        variance[n - 1] = max(seconds.mean() - means.mean(), 0.0)
+        if crosses is not means:
+            crosses *= cross / n**2
+            covariance[n - 1] = crosses.mean() - means.mean()
 
     bias = np.empty(max_degree + 1)
-    term = np.exp(-spread / 2)
-    rest = np.exp(product - spread / 2) - term
+    term = np.exp(-0.5 * spread)
+    rest = np.exp(product - 0.5 * spread) - term
     bias[0] = np.mean(rest * rest)
     for n in range(1, max_degree + 1):
-        term = term * product / n
-        rest = rest - term
+        term *= product / n
+        rest -= term
         bias[n] = np.mean(rest * rest)
     return DegreeErrors(variance, covariance, bias, d)
 
@@ -184,7 +190,7 @@ def optimal(z: Floats, n_components: int, sampling: str, max_degree: int, exact_
         alone = monomials_alone(z, n_components, 0, max_degree)
     else:
         alone = monomials_alone(z, n_components, exact_degrees, min(exact_degrees + 1, max_degree))
-    # Where no sketch pays, monomials fill the columns left over. They also win a draw, up to squares of rounding errors.
+    # Where no sketch pays, monomials fill the columns left over. They also win a draw, up to rounding errors squared.
     return alone if not best.counts or alone.error <= best.error + 1e-30 else best
 
 

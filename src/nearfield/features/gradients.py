@@ -13,6 +13,13 @@ from . import fourier, taylor
 Floats = NDArray[Any]
 
 
+def is_differentiable(features: object) -> bool:
+    """Whether `length_scale_gradients` knows the map that this transformer samples."""
+    if isinstance(features, fourier.FourierFeatures):
+        return bool(features.sampling != "structured")
+    return isinstance(features, taylor.TaylorFeatures)
+
+
 def length_scale_gradients(feature_map: object, z: Floats) -> Floats:
     """Differentiate the features of `x` at `z = x / l` with respect to each `log l_c`.
 

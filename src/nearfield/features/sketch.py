@@ -108,18 +108,18 @@ def _random_signs(rng: np.random.RandomState, shape: tuple[int, ...]) -> NDArray
     return np.where(rng.random_sample(shape) < 0.5, -1.0, 1.0)
 
 
-def variance_terms(
+def factor_moments(
     norms: NDArray[np.float64],
     inner: NDArray[np.float64],
     shared: NDArray[np.float64],
-    degree: int,
     n_variables: int,
     sampling: str,
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | float]:
-    """Variance of one feature's product, and covariance of two features of one block (Table 1).
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Moments of `a = (w'x)(w'y)` for a row `w` of one factor's weights (Table 1).
 
-    All arguments scale together: multiplying `norms`, `inner` and `shared` by `t` multiplies both results by
-    `t^degree`, which callers use to keep powers and factorials within range.
+    Factors are independent, so a sketch of degree `n` has their `n`-th powers: a single feature has the variance
+    `V = E[a^2]^n - E[a]^2n`, two of one block the covariance `C = E[a a']^n - E[a]^2n`, and `D` features the variance
+    `V / D + c(D, d) / D^2 * C`.
 
     Parameters
     ----------
@@ -128,19 +128,16 @@ def variance_terms(
 
     Returns
     -------
-    variance : array
-        `V`: the variance with a single feature.
-    covariance : array or 0.0
-        `C`: with `D` features the variance is `V / D + c(D, d) / D^2 * C`, and only TensorSRHT has `C` other than 0.
+    second : array
+        `E[a^2]`.
+    cross : array
+        `E[a a']` for two rows of one block: for all but TensorSRHT they are independent and this is `E[a]^2 = inner`.
     """
-    second_moment = norms + 2 * inner if sampling == "gaussian" else norms + 2 * (inner - shared)
-    squared_mean = power(inner, degree)
-    variance = np.maximum(power(second_moment, degree) - squared_mean, 0.0)
+    second = norms + 2 * inner if sampling == "gaussian" else norms + 2 * (inner - shared)
     width = next_power_of_two(n_variables)
     if sampling != "tensor_srht" or width == 1:
-        return variance, 0.0
-    cross_moment = inner - (norms + inner - 2 * shared) / (width - 1)
-    return variance, power(cross_moment, degree) - squared_mean
+        return second, inner
+    return second, inner - (norms + inner - 2 * shared) / (width - 1)
 
 
 def block_pairs(n_components: Any, n_variables: int) -> Any:
@@ -158,22 +155,11 @@ def kernel_variance(
     inner = (x * y).sum(-1) ** 2
     shared = (x * x * y * y).sum(-1)
     d = x.shape[-1]
-    variance, covariance = variance_terms(norms, inner, shared, degree, d, sampling)
+    second, cross = factor_moments(norms, inner, shared, d, sampling)
+    variance = np.maximum(second**degree - inner**degree, 0.0)
+    covariance = cross**degree - inner**degree
     result: NDArray[np.float64] = variance / n_components + block_pairs(n_components, d) / n_components**2 * covariance
     return result
-
-
-def power(base: NDArray[np.float64], exponent: int) -> NDArray[np.float64]:
-    """Raise to a whole power of at least 1 by repeated squaring, ten times faster than `numpy.power`."""
-    result: NDArray[np.float64] | None = None
-    while True:
-        if exponent & 1:
-            result = base if result is None else result * base
-        exponent >>= 1
-        if exponent == 0:
-            assert result is not None
-            return result
-        base = base * base
 
 
 class PolynomialSketch(FeatureMap):

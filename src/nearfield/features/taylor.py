@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from math import comb
 from typing import Any
 
+import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
@@ -32,11 +33,13 @@ class TaylorMap:
     exponents : ndarray of shape (D, d)
         The multi-indices. The first is zero, and each other one has a parent, itself less one in some variable, before
         it, which makes evaluation one multiplication a column.
+    scale : ndarray of shape (D,)
+        `sqrt(|a|! / a!)`: what normalises the rows of `monomial_rows`.
     """
 
     exponents: NDArray[np.int64]
+    scale: NDArray[np.float64] = field(repr=False)
     _runs: tuple[tuple[int, int, int, int, int], ...] = field(repr=False)
-    _scale: NDArray[np.float64] = field(repr=False)
 
     @property
     def n_components(self) -> int:
@@ -102,24 +105,64 @@ def from_exponents(exponents: NDArray[np.int64]) -> TaylorMap:
             raise ValueError(f"Monomial {row} has no parent in the set.")
     # Rows are built as z^a / sqrt(|a|!), which can neither overflow nor underflow early, and rescaled at the end.
     scale = np.exp(0.5 * (gammaln(degrees + 1.0) - gammaln(exponents + 1.0).sum(axis=1)))
-    return TaylorMap(exponents, tuple((r[0], r[1], r[2], r[3], r[4]) for r in runs), scale)
+    return TaylorMap(exponents, scale, tuple((r[0], r[1], r[2], r[3], r[4]) for r in runs))
+
+
+def monomial_rows(taylor: TaylorMap, z: Array, first: Array) -> Array:
+    """Monomials one a row, `(..., D, n)`, not yet normalised: `first * z^a / sqrt(|a|!)`.
+
+    Parameters
+    ----------
+    z : array of shape (..., n, d)
+        Scaled and centred points.
+    first : array of shape (..., n)
+        The row of the constant, which every other row is a multiple of.
+    """
+    xp = namespace(z)
+    columns = xp.matrix_transpose(z)
+    rows = empty_like_shape((*z.shape[:-2], taylor.n_components, z.shape[-2]), z)
+    rows[..., 0, :] = first
+    level, scaled = 0, columns
+    multiply = _multiply_into if array_api_compat.is_numpy_array(z) else _multiply_and_copy
+    for start, stop, parent, variable, degree in taylor._runs:
+        if degree != level:
+            level, scaled = degree, columns / degree**0.5
+        multiply(
+            rows[..., parent : parent + stop - start, :],
+            scaled[..., variable : variable + 1, :],
+            rows[..., start:stop, :],
+        )
+    return rows
+
+
+def _multiply_into(a: Array, b: Array, out: Array) -> None:
+    np.multiply(a, b, out=out)
+
+
+def _multiply_and_copy(a: Array, b: Array, out: Array) -> None:
+    out[...] = a * b
 
 
 def feature_rows(taylor: TaylorMap, z: Array) -> Array:
     """Features one a row, `(..., D, n)`, of scaled and centred points `z` of shape (..., n, d)."""
     xp = namespace(z)
-    columns = xp.matrix_transpose(z)
-    rows = empty_like_shape((*z.shape[:-2], taylor.n_components, z.shape[-2]), z)
-    rows[..., 0, :] = xp.exp(-0.5 * xp.sum(z * z, axis=-1))
-    level, scaled = 0, columns
-    for start, stop, parent, variable, degree in taylor._runs:
-        if degree != level:
-            level, scaled = degree, columns / degree**0.5
-        rows[..., start:stop, :] = (
-            rows[..., parent : parent + stop - start, :] * scaled[..., variable : variable + 1, :]
-        )
-    rows *= like(taylor._scale, z)[:, None]
+    rows = monomial_rows(taylor, z, xp.exp(-0.5 * xp.sum(z * z, axis=-1)))
+    rows *= like(taylor.scale, z)[:, None]
     return rows
+
+
+def squared_norms(degree: int, squares: Array) -> Array:
+    """Sum of the squared features of all degrees up to `degree` at points with `|z|^2 = squares`.
+
+    That is the probability that a Poisson variable of mean `|z|^2` is at most `degree`: 1 near the centre, 0 far away.
+    """
+    xp = namespace(squares)
+    term = xp.exp(-squares)
+    total = term
+    for n in range(1, degree + 1):
+        term = term * squares * (1 / n)
+        total = total + term
+    return total
 
 
 def apply(taylor: TaylorMap, z: Array) -> Array:

@@ -1,0 +1,130 @@
+"""Where the features are centred. All lengths are in the units of the points given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+from sklearn.cluster import MiniBatchKMeans
+
+Floats = NDArray[Any]
+Integers = NDArray[np.int64]
+
+
+def farthest_points(X: Floats, threshold: float | None, n_centers: int | None = None) -> Floats:
+    """Farthest-point clustering from the mean of the points (Algorithm 1 of the paper).
+
+    Points are added, the farthest from all centres first, until every point is closer than `threshold` to one, or
+    there are `n_centers`.
+
+    Returns
+    -------
+    centers : ndarray of shape (n_centers, d), the mean first
+    """
+    centers = [X.mean(axis=0)]
+    gaps = np.sum((X - centers[0]) ** 2, axis=1)
+    limit = 0.0 if threshold is None else threshold**2
+    tree: cKDTree | None = None
+    while n_centers is None or len(centers) < n_centers:
+        farthest = int(np.argmax(gaps))
+        gap = gaps[farthest]
+        if gap < limit or gap == 0:
+            break
+        center = X[farthest]
+        centers.append(center)
+        if len(centers) < 32:
+            np.minimum(gaps, np.sum((X - center) ** 2, axis=1), out=gaps)
+        else:
+            # A new centre can only matter to points closer to it than the largest gap, few once gaps are small.
+            tree = tree or cKDTree(X)
+            near = tree.query_ball_point(center, gap**0.5 * (1 + 1e-9), return_sorted=False)
+            gaps[near] = np.minimum(gaps[near], np.sum((X[near] - center) ** 2, axis=1))
+    return np.array(centers)
+
+
+def greedy_net(X: Floats, threshold: float, rng: np.random.RandomState) -> Floats:
+    """Points of `X`, in random order, each farther than `threshold` from those before: a covering in near-linear time."""
+    tree = cKDTree(X)
+    covered = np.zeros(len(X), dtype=bool)
+    centers = []
+    for i in rng.permutation(len(X)):
+        if not covered[i]:
+            centers.append(i)
+            covered[tree.query_ball_point(X[i], threshold, return_sorted=False)] = True
+    return X[centers]
+
+
+def kmeans(X: Floats, n_centers: int, rng: np.random.RandomState) -> Floats:
+    """Centroids of k-means."""
+    n_centers = min(n_centers, len(np.unique(X, axis=0)))
+    model = MiniBatchKMeans(n_centers, random_state=rng, n_init=1, batch_size=4096)
+    result: Floats = model.fit(X).cluster_centers_
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """Cubic cells whose corners are `threshold` from their middle.
+
+    A cell is known by whole numbers, so which cell a point belongs to depends on nothing but the point: predictions do
+    not change with the other points asked for.
+
+    Attributes
+    ----------
+    origin : ndarray of shape (d,)
+    side : float
+    """
+
+    origin: Floats
+    side: float
+
+    @classmethod
+    def covering(cls, X: Floats, threshold: float) -> Lattice:
+        """Lattice whose cells reach no farther than `threshold` from their middles, with the data in whole cells."""
+        d = X.shape[1]
+        side = 2 * threshold / d**0.5
+        low, high = X.min(axis=0), X.max(axis=0)
+        # Centre the cells over the data, so that the outermost ones are used evenly.
+        excess = np.ceil((high - low) / side + 1e-9) * side - (high - low)
+        return cls(low - 0.5 * excess, side)
+
+    def cells(self, X: Floats) -> Integers:
+        """Cell of each point: whole numbers of shape (n, d)."""
+        # Beyond 2^52 cells from the origin no two points share a cell, and all that matters is that nothing overflows.
+        result: Integers = np.floor((X - self.origin) / self.side).clip(-(2.0**52), 2.0**52).astype(np.int64)
+        return result
+
+    def middles(self, cells: Integers) -> Floats:
+        """Middle of each cell."""
+        result: Floats = self.origin + (cells + 0.5) * self.side
+        return result
+
+    def occupied(self, X: Floats) -> tuple[Integers, Integers]:
+        """Cells that hold points, shape (C, d), in lexicographic order, and the place of each point's cell among them."""
+        return group_rows(self.cells(X))
+
+
+def middles_of_groups(X: Floats, owner: Integers, n_groups: int) -> Floats:
+    """Middle of the bounding box of each group of points: nearer to them than the middle of their cell."""
+    order = np.argsort(owner, kind="stable")
+    starts = np.searchsorted(owner[order], np.arange(n_groups))
+    low, high = np.minimum.reduceat(X[order], starts), np.maximum.reduceat(X[order], starts)
+    result: Floats = 0.5 * (low + high)
+    return result
+
+
+def group_rows(rows: Integers) -> tuple[Integers, Integers]:
+    """Distinct rows, and for each row the place of its like among them; faster than `numpy.unique` along an axis."""
+    if len(rows) == 0:
+        return rows, np.empty(0, dtype=np.int64)
+    low = rows.min(axis=0)
+    extent = (rows.max(axis=0) - low).astype(np.float64) + 1
+    if np.prod(extent) < 2.0**62:
+        strides = np.concatenate([np.cumprod(extent[::-1])[-2::-1], [1.0]]).astype(np.int64)
+        _, first, inverse = np.unique((rows - low) @ strides, return_index=True, return_inverse=True)
+        return rows[first], inverse
+    distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
+    return distinct, inverse.reshape(-1)

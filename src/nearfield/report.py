@@ -1,0 +1,109 @@
+"""What a local model chose, why, and how far it is from the exact Gaussian process, in words and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Report:
+    """The account a fitted `LocalGPRegressor` gives of itself; print it.
+
+    Attributes
+    ----------
+    n_samples, n_features : int
+    method : str
+        What was chosen, in words.
+    reason : str
+    divergence : float or None
+        Mean KL divergence per test point from the exact Gaussian process, KL(model || exact), in nats, measured at
+        probes; 0 for the exact process, None where it was not measured.
+    divergence_error : float or None
+        Its standard error.
+    tolerance : float or None
+    tolerance_met : bool or None
+    n_probes : int
+    n_centers : int
+    n_kernel_space : int
+        Centres solved in kernel space.
+    n_components : int
+        Features a centre, 0 where there are none.
+    spacing, radius : float or None
+        In length scales; None means a single centre, and all points.
+    median_neighbours : int
+    hyperparameters : dict
+    seconds : dict
+        Stage -> time.
+    model_bytes : int
+        Memory of the fitted model, training data included.
+    trials : tuple of (label, divergence, cost) of the candidates measured
+    """
+
+    n_samples: int
+    n_features: int
+    method: str
+    reason: str
+    divergence: float | None
+    divergence_error: float | None
+    tolerance: float | None
+    tolerance_met: bool | None
+    n_probes: int
+    n_centers: int
+    n_kernel_space: int
+    n_components: int
+    spacing: float | None
+    radius: float | None
+    median_neighbours: int
+    hyperparameters: dict[str, object]
+    seconds: dict[str, float]
+    model_bytes: int
+    trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        lines = [
+            f"Local Gaussian process on {self.n_samples} samples of {self.n_features} columns",
+            f"  method          {self.method}",
+            f"  chosen because  {self.reason}",
+            f"  distance        {self._distance()}",
+            f"  hyperparameters {', '.join(f'{k} = {_number(v)}' for k, v in self.hyperparameters.items())}",
+            f"  centres         {self._centres()}",
+            f"  neighbourhoods  {self._neighbourhoods()}",
+            f"  time            {', '.join(f'{k} {v:.2f} s' for k, v in self.seconds.items())}",
+            f"  memory          {self.model_bytes / 2**20:.1f} MiB",
+        ]
+        return "\n".join(lines)
+
+    def _distance(self) -> str:
+        if self.divergence is None:
+            return "not measured, since everything was given"
+        if self.divergence == 0:
+            return "none: this is the exact Gaussian process"
+        verdict = "within" if self.tolerance_met else "ABOVE"
+        return (
+            f"{self.divergence:.1e} nats of KL per test point from the exact Gaussian process "
+            f"(standard error {self.divergence_error:.0e}, {self.n_probes} probes), "
+            f"{verdict} the tolerance of {self.tolerance:g}"
+        )
+
+    def _centres(self) -> str:
+        text = f"{self.n_centers}"
+        if self.spacing is not None:
+            text += f", every point within {self.spacing:g} length scales of one"
+        if self.n_components:
+            text += f"; {self.n_components} features each, {self.n_kernel_space} in kernel space instead"
+        return text
+
+    def _neighbourhoods(self) -> str:
+        if self.radius is None:
+            return "all points"
+        return f"within {self.radius:g} length scales, {self.median_neighbours} points in the median"
+
+
+def _number(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if hasattr(value, "tolist"):
+        return "[" + ", ".join(_number(v) for v in value.tolist()) + "]"
+    if isinstance(value, list):
+        return "[" + ", ".join(_number(v) for v in value) + "]"
+    return str(value)
