@@ -128,3 +128,62 @@ def group_rows(rows: Integers) -> tuple[Integers, Integers]:
         return rows[first], inverse
     distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
     return distinct, inverse.reshape(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Centres and the cells they stand for.
+
+    Attributes
+    ----------
+    centers : ndarray of shape (C, d)
+    spacing : float or None
+        Every training point has a centre within it; None where there is no such promise.
+    lattice : Lattice or None
+        Its cells hold the centres opened for test points far from all others.
+    cells : ndarray of shape (C, d) or None
+        Cell of each centre, where centres are one a cell.
+    """
+
+    centers: Floats
+    spacing: float | None
+    lattice: Lattice | None
+    cells: Integers | None = None
+
+
+def place(
+    kind: str | int | Floats, X: Floats, spacing: float | None, n: int | None, rng: np.random.RandomState
+) -> Placement:
+    """Centres for the points `X`.
+
+    Parameters
+    ----------
+    kind : str, int or ndarray of shape (C, d)
+        "grid", "net", "farthest", "kmeans", "random", "mean", "test" (none before prediction), "auto"; a number of
+        farthest points; or the centres.
+    spacing : float or None
+        Covering radius; None for a single centre.
+    n : int or None
+        Number of centres, for the kinds that need one.
+    """
+    lattice = None if spacing is None else Lattice.covering(X, spacing)
+    if isinstance(kind, np.ndarray):
+        return Placement(kind, spacing, lattice)
+    if not isinstance(kind, str):
+        return Placement(farthest_points(X, None, int(kind)), spacing, lattice)
+    if kind == "auto":
+        kind = "grid" if X.shape[1] <= 3 else "net"
+    if kind == "test":
+        return Placement(np.empty((0, X.shape[1])), spacing, lattice)
+    if kind == "farthest" and (spacing is not None or n is not None):
+        return Placement(farthest_points(X, spacing, n), spacing, lattice)
+    if kind == "kmeans" and n is not None:
+        return Placement(kmeans(X, n, rng), spacing, lattice)
+    if kind == "random" and n is not None:
+        return Placement(X[rng.choice(len(X), min(n, len(X)), replace=False)], spacing, lattice)
+    if kind == "mean" or spacing is None or lattice is None:
+        return Placement(X.mean(axis=0)[None], spacing, lattice)
+    if kind == "net":
+        return Placement(greedy_net(X, spacing, rng), spacing, lattice)
+    cells, owner = lattice.occupied(X)
+    return Placement(middles_of_groups(X, owner, len(cells)), spacing, lattice, cells)

@@ -68,7 +68,7 @@ def _real(code: str, value: float) -> int:
 
 
 def gram_of_rows(rows: Floats) -> Floats:
-    """Lower triangle of `rows @ rows.T` by a symmetric rank-k update.
+    """Lower triangle of `rows @ rows.T`.
 
     Parameters
     ----------
@@ -78,15 +78,26 @@ def gram_of_rows(rows: Floats) -> Floats:
     -------
     gram : ndarray of shape (D, D), Fortran order; the upper triangle is zero
     """
+    gram = np.zeros((len(rows), len(rows)), dtype=rows.dtype, order="F")
+    add_gram_of_rows(rows, gram)
+    return gram
+
+
+def add_gram_of_rows(rows: Floats, gram: Floats) -> None:
+    """Add `rows @ rows.T` to the lower triangle of `gram` by a symmetric rank-k update.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (D, n), C order
+    gram : ndarray of shape (D, D), Fortran order
+    """
     D, n = rows.shape
     code = rows.dtype.char
-    gram = np.zeros((D, D), dtype=rows.dtype, order="F")
     if n:
         _ROUTINES["syrk", code](
             _ADDRESS["L"], _ADDRESS["T"], _int(D), _int(n), _real(code, 1.0),
-            rows.ctypes.data, _int(n), _real(code, 0.0), gram.ctypes.data, _int(D),
+            rows.ctypes.data, _int(n), _real(code, 1.0), gram.ctypes.data, _int(D),
         )  # fmt: skip
-    return gram
 
 
 def cholesky_in_place(A: Floats) -> bool:

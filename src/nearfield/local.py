@@ -181,6 +181,11 @@ class FeatureModel:
     cross: Floats
     coefficients: Floats
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory taken."""
+        return self.factor.nbytes + self.cross.nbytes + self.coefficients.nbytes
+
     def predict(self, plan: Plan, Z: Floats, with_variance: bool) -> tuple[Floats, Floats | None]:
         """Means (m, k + 1) and variances (m,) at points relative to the centre."""
         assert plan.features is not None
@@ -211,6 +216,11 @@ class KernelModel:
     factor: Floats
     coefficients: Floats
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory taken."""
+        return self.Z.nbytes + self.factor.nbytes + self.coefficients.nbytes
+
     def predict(self, plan: Plan, Z: Floats, with_variance: bool) -> tuple[Floats, Floats | None]:
         """Means (m, k + 1) and variances (m,) at points relative to the centre."""
         cross = plan.kernel(Z, self.Z)
@@ -234,16 +244,16 @@ def fit_one(plan: Plan, Z: Floats, y: Floats, noise: Floats) -> LocalModel:
 def sums(plan: Plan, Z: Floats, y: Floats, noise: Floats) -> tuple[Floats, Floats]:
     """`sum w phi phi'` (D, D), lower triangle, and `sum w phi (y, 1)'` (D, k + 1) over a neighbourhood."""
     assert plan.features is not None
-    gram = cross = None
-    for chunk in batches(len(Z), _memory.rows_per_chunk(24 * plan.features.n_components)) or [slice(0, 0)]:
+    D = plan.features.n_components
+    gram, cross = np.zeros((D, D), order="F"), np.zeros((D, y.shape[1]))
+    for chunk in batches(len(Z), _memory.rows_per_chunk(24 * D)):
         variance = noise[chunk]
         if plan.correction:
             variance = variance + plan.features.missing_variance(Z[chunk])
         root = 1.0 / np.sqrt(variance)
         rows = plan.features.rows(Z[chunk], root)
-        part, part_cross = linalg.gram_of_rows(rows), rows @ (y[chunk] * root[:, None])
-        gram = part if gram is None else gram + part
-        cross = part_cross if cross is None else cross + part_cross
+        linalg.add_gram_of_rows(rows, gram)
+        cross += rows @ (y[chunk] * root[:, None])
     return gram, cross
 
 

@@ -368,7 +368,13 @@ class _Bench:
         """Neighbours of a candidate in spacing and degree that may be cheaper."""
         radius = best.candidate.plan.radius
         assert radius is not None
-        for ratio, larger, richness in ((0.7, 0.0, 1.1), (0.7, 0.5, 1.1), (0.5, 0.0, 0.85), (0.6, 0.0, 1.3), (0.7, 0.5, 0.9)):
+        for ratio, larger, richness in (
+            (0.7, 0.0, 1.1),
+            (0.7, 0.5, 1.1),
+            (0.5, 0.0, 0.85),
+            (0.6, 0.0, 1.3),
+            (0.7, 0.5, 0.9),
+        ):
             yield self.candidate(self._spacing(radius + larger, ratio), radius + larger, richness)
 
     def _around_fixed_radius(self) -> list[Candidate]:

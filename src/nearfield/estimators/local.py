@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 import warnings
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial import cKDTree
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from .. import blending, centers, local, tuning
-from .._parallel import n_threads
+from .. import centers, local, tuning
 from .._validation import check_integer, check_option, check_positive, describe
 from ..features import MaclaurinFeatures, TaylorFeatures, maclaurin, taylor
 from ..kernels import Kernel
-from ..local import FeatureModel, KernelModel, LocalFeatures, LocalModel, Plan, TrainingSet
+from ..local import LocalFeatures, Plan, TrainingSet
+from ..predictor import LocalPredictor
 from ..report import Report
 from ._base import GPRegressor
 
@@ -124,7 +124,13 @@ class LocalGPRegressor(GPRegressor):
 
     @classmethod
     def from_paper(
-        cls, n_components: int, *, sampling: str = "rademacher", spacing: float = 2.0, centers: Any = "farthest", **parameters: Any
+        cls,
+        n_components: int,
+        *,
+        sampling: str = "rademacher",
+        spacing: float = 2.0,
+        centers: Any = "farthest",
+        **parameters: Any,
     ) -> Self:
         """Algorithm 1 of Wacker and Filippone (2022) to the letter.
 
@@ -184,19 +190,20 @@ class LocalGPRegressor(GPRegressor):
         self._unit = self.kernel_.length_scales[0]
         kernel = Kernel(self.kernel_.length_scales / self._unit, self.kernel_.variances)
         noise = self._local_noise(len(X), weights)
-        self._data = TrainingSet.of(X / self._unit, y - self.y_mean_, noise)
+        data = TrainingSet.of(X / self._unit, y - self.y_mean_, noise)
         self._offset = self.y_mean_.copy()  # what the stored targets lack, whatever the mean becomes
-        choice = self._choose(kernel, request, rng)
+        choice = self._choose(kernel, data, request, rng)
         clock.lap("tuning")
 
-        self._plan = choice.candidate.plan
-        self.spacing_ = choice.candidate.spacing if np.isfinite(choice.candidate.spacing) else None
-        self.radius_ = self._plan.radius
-        self.feature_map_ = self._plan.features
-        self._place_centers(rng)
+        plan, spacing = choice.candidate.plan, choice.candidate.spacing
+        self.spacing_ = spacing if np.isfinite(spacing) else None
+        self.radius_ = plan.radius
+        self.feature_map_ = plan.features
+        placement = centers.place(self._check_centers(), data.X, self.spacing_, self._check_n_centers(), rng)
+        self.centers_ = placement.centers * self._unit
         clock.lap("centres")
 
-        self._models = local.fit_all(self._plan, self._data, self._centers, self.n_jobs) if len(self._centers) else []
+        self._predictor = LocalPredictor.fit(plan, data, placement, bool(self.open_centers), self.n_jobs)
         clock.lap("fitting")
         self._make_report(choice, clock)
         if not choice.met:
@@ -212,23 +219,16 @@ class LocalGPRegressor(GPRegressor):
 
         The first call is `fit`. Parameters and answer are those of `fit`.
         """
-        if not hasattr(self, "_models"):
+        if not hasattr(self, "_predictor"):
             return self.fit(X, y, sample_weight)
         X, y, weights = self._validate_training(X, y, sample_weight, reset=False)
         if y.shape[1] != len(self.y_mean_):
             raise ValueError(f"The 'y' argument must have {len(self.y_mean_)} targets as in fit. Got {y.shape[1]}.")
-        total = self._weight + (len(y) if weights is None else float(weights.sum()))
-        share = (y if weights is None else y * weights[:, None]).sum(axis=0)
-        mean = (self.y_mean_ * self._weight + share) / total
-        old, noise = self._data, self._local_noise(len(X), weights)
-        new = TrainingSet.of(X / self._unit, y - self._offset, noise)
-        data = TrainingSet.of(
-            np.concatenate([old.X, new.X]),
-            np.concatenate([old.y[:, :-1], new.y[:, :-1]]),
-            np.concatenate([old.noise, noise]),
-        )
-        models = local.update_all(self._plan, self._models, new, data, self._centers, self.n_jobs)
-        self._data, self._models, self.y_mean_, self._weight = data, models, mean, total
+        new = TrainingSet.of(X / self._unit, y - self._offset, self._local_noise(len(X), weights))
+        predictor = self._predictor.updated(new)
+        added = float(len(y) if weights is None else weights.sum())
+        mean = (self.y_mean_ * self._weight + self._weighted_mean(y, weights) * added) / (self._weight + added)
+        self._predictor, self.y_mean_, self._weight = predictor, mean, self._weight + added
         return self
 
     def _local_noise(self, n: int, weights: Floats | None) -> Floats:
@@ -236,15 +236,17 @@ class LocalGPRegressor(GPRegressor):
         result: Floats = np.maximum(self._noise_of(n, weights), NOISE_FLOOR * self.kernel_.variance)
         return result
 
-    def _choose(self, kernel: Kernel, request: tuning.Request, rng: np.random.RandomState) -> tuning.Choice:
+    def _choose(
+        self, kernel: Kernel, data: TrainingSet, request: tuning.Request, rng: np.random.RandomState
+    ) -> tuning.Choice:
         """The plan: as given where everything is, else by measurement."""
-        X = self._data.X
+        X = data.X
         if request.features is not None and (self.radius is None or request.radius is not None):
             sample = X - X.mean(axis=0)
             if request.radius is not None and request.spacing is not None:
                 seeds = X[rng.choice(len(X), min(len(X), 20), replace=False)]
                 sample = np.concatenate(
-                    [X[i] - s for s, i in zip(seeds, self._data.within(seeds, request.radius), strict=True)]
+                    [X[i] - s for s, i in zip(seeds, data.within(seeds, request.radius), strict=True)]
                 )
             if request.spacing is not None or self.radius is None:
                 plan = Plan(
@@ -254,50 +256,41 @@ class LocalGPRegressor(GPRegressor):
                     correction=bool(self.correction),
                     either_side=self.radius is not None,
                 )
-                candidate = tuning.Candidate(request.spacing if request.spacing is not None else np.inf, plan, "as given")
+                candidate = tuning.Candidate(
+                    request.spacing if request.spacing is not None else np.inf, plan, "as given"
+                )
                 return tuning.Choice(candidate, np.nan, np.nan, True, "spacing, radius and features were given")
         if self.radius is None:
             raise ValueError(
                 "radius=None takes all points for every centre, which needs features: set features to TaylorFeatures or "
                 "MaclaurinFeatures, or use ExactGPRegressor."
             )
-        return tuning.choose(kernel, self._data, request, self.n_jobs, rng, self.progress)
+        return tuning.choose(kernel, data, request, self.n_jobs, rng, self.progress)
 
-    def _place_centers(self, rng: np.random.RandomState) -> None:
-        """Set the centres in units of the length scale, the tree that finds the nearest, and the lattice of holes."""
-        X, spacing = self._data.X, self.spacing_
+    def _check_centers(self) -> Any:
+        """`centers` as `centers.place` takes it; an array in units of the length scale."""
         kind = self.centers
-        self._cells: NDArray[np.int64] | None = None
-        self._lattice = None if spacing is None else centers.Lattice.covering(X, spacing)
-        if not isinstance(kind, (str, int, np.integer)):
-            found = np.asarray(kind, dtype=np.float64)
-            if found.ndim != 2 or found.shape[1] != X.shape[1] or len(found) == 0 or not np.all(np.isfinite(found)):
-                raise ValueError(f"{describe(self, 'centers')} must have shape (n_centers, {X.shape[1]}) and be finite.")
-            found = found / self._unit
-        elif not isinstance(kind, str):
-            found = centers.farthest_points(X, None, check_integer(self, "centers", 1))
-        elif kind == "test":
-            found = np.empty((0, X.shape[1]))
-        elif kind == "mean" or (spacing is None and kind in ("auto", "grid", "net")):
-            found = X.mean(axis=0)[None]
-        elif kind in ("kmeans", "random"):
-            n = check_integer(self, "n_centers", 1)
-            found = (
-                centers.kmeans(X, n, rng) if kind == "kmeans" else X[rng.choice(len(X), min(n, len(X)), replace=False)]
+        if isinstance(kind, str):
+            return check_option(self, "centers", CENTERS)
+        if isinstance(kind, Integral):
+            return check_integer(self, "centers", 1)
+        d = self.n_features_in_
+        try:
+            given = np.asarray(kind, dtype=np.float64)
+        except (TypeError, ValueError):
+            given = np.empty(0)
+        if given.ndim != 2 or given.shape[1] != d or len(given) == 0 or not np.all(np.isfinite(given)):
+            names = ", ".join(repr(name) for name in CENTERS)
+            raise ValueError(
+                f"{describe(self, 'centers')} must be one of {names}, an integer, or finite numbers of shape "
+                f"(n_centers, {d})."
             )
-        elif kind == "farthest":
-            n = None if self.n_centers is None else check_integer(self, "n_centers", 1)
-            found = centers.farthest_points(X, spacing, n)
-        elif kind == "net" or (kind == "auto" and X.shape[1] > 3):
-            assert spacing is not None
-            found = centers.greedy_net(X, spacing, rng)
-        else:
-            assert self._lattice is not None
-            self._cells, owner = self._lattice.occupied(X)
-            found = centers.middles_of_groups(X, owner, len(self._cells))
-        self._centers = found
-        self.centers_ = found * self._unit
-        self._tree = cKDTree(found) if len(found) else None
+        return given / self._unit
+
+    def _check_n_centers(self) -> int | None:
+        if self.n_centers is None and not (isinstance(self.centers, str) and self.centers in ("kmeans", "random")):
+            return None
+        return check_integer(self, "n_centers", 1)
 
     # ---- prediction ----------------------------------------------------------------------------------------------
 
@@ -316,98 +309,22 @@ class LocalGPRegressor(GPRegressor):
         mean : ndarray of shape (m,) or (m, n_targets)
         std : ndarray of the same shape, if `return_std`
         """
-        X = self._validate_test(X) / self._unit
-        mean, variance = self._blended(X, return_std) if self._blends() else self._nearest(X, return_std)
+        points = self._validate_test(X) / self._unit
+        predict = self._predictor.predict_blended if self._blends() else self._predictor.predict
+        mean, variance = predict(points, return_std)
         # Targets were stored less `_offset`, and the last column answers for a constant: so any mean can be taken out.
-        shift = self.y_mean_ - self._offset
-        mean = mean[:, :-1] - mean[:, -1:] * shift
+        mean = mean[:, :-1] - mean[:, -1:] * (self.y_mean_ - self._offset)
         if return_std:
             return self._shaped(mean), self._std(variance, include_noise)
         return self._shaped(mean)
 
     def _blends(self) -> bool:
-        if not self.blend or self.spacing_ is None:
-            return False
-        if self._cells is None:
-            raise ValueError("blend=True needs centers='grid' (or 'auto' with up to three columns).")
-        return True
-
-    def _nearest(self, X: Floats, with_variance: bool) -> tuple[Floats, Floats]:
-        """Each point by the model of its nearest centre, or of one opened for it."""
-        if self._tree is None:
-            return self._opened(X, X, with_variance)
-        distance, owner = self._tree.query(X, workers=n_threads(self.n_jobs))
-        mean, variance = self._prior(len(X))
-        hole = np.zeros(len(X), dtype=bool)
-        if self.open_centers and self._lattice is not None and self.radius_ is not None and self.spacing_ is not None:
-            hole = distance > self.spacing_
-            # Beyond this no training point is in reach, and the prior is the answer.
-            hopeless = distance > self.radius_ + 2.5 * self.spacing_
-            places = np.flatnonzero(hole & ~hopeless)
-            if len(places):
-                middles = self._lattice.middles(self._lattice.cells(X[places]))
-                mean[places], variance[places] = self._opened(X[places], middles, with_variance)
-        known = np.flatnonzero(~hole)
-        if len(known):
-            mean[known], variance[known] = local.predict_groups(
-                self._plan, self._models, self._centers, X[known], owner[known], with_variance, self.n_jobs
-            )
-        return mean, variance
-
-    def _opened(self, X: Floats, places: Floats, with_variance: bool) -> tuple[Floats, Floats]:
-        """Each point by a model made for the place given with it."""
-        mean, variance = self._prior(len(X))
-        if len(X) == 0:
-            return mean, variance
-        distinct, owner = np.unique(places, axis=0, return_inverse=True)
-        owner = owner.reshape(-1)
-        order = np.argsort(owner, kind="stable")
-        bounds = np.searchsorted(owner[order], np.arange(len(distinct) + 1))
-        for batch in local.batches(len(distinct), 256):  # models are made, used and forgotten
-            members = order[bounds[batch.start] : bounds[batch.stop]]
-            models = local.fit_all(self._plan, self._data, distinct[batch], self.n_jobs)
-            mean[members], variance[members] = local.predict_groups(
-                self._plan,
-                models,
-                distinct[batch],
-                X[members],
-                owner[members] - batch.start,
-                with_variance,
-                self.n_jobs,
-            )
-        return mean, variance
-
-    def _blended(self, X: Floats, with_variance: bool) -> tuple[Floats, Floats]:
-        """Weighted means over the cells that share each point."""
-        assert self._lattice is not None and self._cells is not None
-        k = len(self.y_mean_) + 1
-        mean, variance = np.zeros((len(X), k)), np.zeros(len(X))
-        known = {tuple(cell): i for i, cell in enumerate(self._cells.tolist())}
-        for points, cells, weights in blending.shares(self._lattice, X):
-            distinct, owner = centers.group_rows(cells)
-            place = np.array([known.get(tuple(cell), -1) for cell in distinct.tolist()])[owner]
-            part, part_variance = self._prior(len(points))
-            inside, outside = np.flatnonzero(place >= 0), np.flatnonzero(place < 0)
-            if len(inside):
-                part[inside], part_variance[inside] = local.predict_groups(
-                    self._plan, self._models, self._centers, X[points[inside]], place[inside], with_variance, self.n_jobs
-                )
-            if len(outside):
-                part[outside], part_variance[outside] = self._opened(
-                    X[points[outside]], self._lattice.middles(cells[outside]), with_variance
-                )
-            mean[points] += weights[:, None] * part
-            variance[points] += weights * part_variance
-        return mean, variance
-
-    def _prior(self, m: int) -> tuple[Floats, Floats]:
-        return np.zeros((m, len(self.y_mean_) + 1)), np.full(m, self.kernel_.variance)
+        """Whether there are cells to blend."""
+        return bool(self.blend) and self.spacing_ is not None and len(self.centers_) > 1
 
     # ---- parameters and report -----------------------------------------------------------------------------------
 
     def _check_request(self) -> tuning.Request:
-        if isinstance(self.centers, str):
-            check_option(self, "centers", CENTERS)
         features = None
         if isinstance(self.features, (TaylorFeatures, MaclaurinFeatures)):
             features = self._given_features
@@ -445,17 +362,15 @@ class LocalGPRegressor(GPRegressor):
 
     def _make_report(self, choice: tuning.Choice, clock: _Clock) -> None:
         measured = not np.isnan(choice.divergence)
-        sizes = [len(m.Z) for m in self._models if isinstance(m, KernelModel)]
-        radius = self.radius_
-        if radius is not None and len(self._centers):
-            few = self._centers[:: max(len(self._centers) // 1000, 1)]
-            median = int(np.median(self._data.tree.query_radius(few, radius, count_only=True)))
-        else:
-            median = len(self._data.X)
-        exact = self._plan.features is None and radius is None
+        predictor, radius = self._predictor, self.radius_
+        data, some = predictor.data, predictor.placement.centers[:: max(len(self.centers_) // 1000, 1)]
+        median = len(data.X)
+        if radius is not None and len(some):
+            median = int(np.median(data.tree.query_radius(some, radius, count_only=True)))
+        exact = predictor.plan.features is None and radius is None
         self.report_ = Report(
-            n_samples=len(self._data.X),
-            n_features=self._data.X.shape[1],
+            n_samples=len(data.X),
+            n_features=data.X.shape[1],
             method="the exact Gaussian process" if exact else choice.candidate.label,
             reason=choice.reason,
             divergence=choice.divergence if measured else None,
@@ -463,8 +378,8 @@ class LocalGPRegressor(GPRegressor):
             tolerance=float(self.tolerance) if measured else None,
             tolerance_met=choice.met if measured else None,
             n_probes=choice.n_probes,
-            n_centers=len(self._centers),
-            n_kernel_space=len(sizes),
+            n_centers=len(self.centers_),
+            n_kernel_space=predictor.n_kernel_space,
             n_components=0 if self.feature_map_ is None else self.feature_map_.n_components,
             spacing=self.spacing_,
             radius=radius,
@@ -475,7 +390,7 @@ class LocalGPRegressor(GPRegressor):
                 "noise_variance": self.noise_variance_,
             },
             seconds=clock.laps,
-            model_bytes=_size(self._models) + self._data.X.nbytes + self._data.y.nbytes,
+            model_bytes=predictor.n_bytes,
             trials=tuple((t.candidate.label, t.divergence, t.cost) for t in choice.trials),
         )
 
@@ -495,14 +410,3 @@ class _Clock:
 
 def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
-
-
-def _size(models: list[LocalModel]) -> int:
-    total = 0
-    for model in models:
-        total += model.factor.nbytes + model.coefficients.nbytes
-        total += model.cross.nbytes if isinstance(model, FeatureModel) else model.Z.nbytes
-    return total
-
-
-__all__ = ["LocalGPRegressor"]

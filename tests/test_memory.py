@@ -1,0 +1,50 @@
+import sys
+
+import pytest
+import sklearn
+
+from nearfield import _memory
+
+
+def test_there_is_some():
+    assert 0 < _memory.available() <= sys.maxsize
+
+
+def test_what_does_not_fit_is_refused_with_sizes_and_advice(monkeypatch):
+    monkeypatch.setattr(_memory, "available", lambda: 2**30)
+    _memory.require(2**29, "Something", "Do less.")
+    with pytest.raises(MemoryError, match=r"^Something needs 5 GiB, but only 1 GiB are free. Do less.$"):
+        _memory.require(5 * 2**30, "Something", "Do less.")
+
+
+def test_nothing_is_allocated_to_find_out():
+    with pytest.raises(MemoryError, match="1e\\+03 TiB|1000 TiB"):
+        _memory.require(1000 * 2**40, "Something", "")
+
+
+def test_the_limit_of_a_container_counts(monkeypatch, tmp_path):
+    monkeypatch.setattr(_memory, "CGROUP", tmp_path)
+    before = _memory._free_in_container()
+    assert before == sys.maxsize  # no such files: no such limit
+    (tmp_path / "memory.max").write_text("3000\n")
+    (tmp_path / "memory.current").write_text("1500\n")
+    (tmp_path / "memory.stat").write_text("anon 900\ninactive_file 500\n")
+    assert _memory._free_in_container() == 2000
+    assert _memory.available() == 2000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert _memory._free_in_container() == sys.maxsize
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process uses is read from /proc")
+def test_the_limit_of_the_process_counts(monkeypatch):
+    assert _memory._free_in_process() > 0
+    monkeypatch.setattr(_memory.resource, "getrlimit", lambda _: (1, 1))  # less than what is in use
+    assert _memory.available() == 0
+
+
+def test_chunks_follow_the_working_memory():
+    with sklearn.config_context(working_memory=1):
+        assert _memory.rows_per_chunk(2**10) == 2**10
+        assert _memory.rows_per_chunk(2**30) == 1
+    with sklearn.config_context(working_memory=8):
+        assert _memory.rows_per_chunk(2**10) == 2**13

@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import multivariate_normal
+
+from nearfield import statistics
+from nearfield.kernels import Kernel
+from nearfield.posterior import FeaturePosterior, KernelPosterior
+
+KERNELS = [Kernel.gaussian(0.6, 1.7), Kernel(np.array([[0.3, 1.0], [2.0, 0.5]]), np.array([1.0, 0.4]))]
+
+
+def problem(n=25, m=9, k=2, seed=0):
+    rng = np.random.RandomState(seed)
+    return rng.rand(n, 2), rng.randn(n, k), rng.uniform(0.05, 0.3, n), rng.rand(m, 2)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_kernel_posterior_is_equation_1(kernel):
+    X, y, noise, X_test = problem()
+    posterior = KernelPosterior.from_points(kernel, X, y, noise)
+    K, cross = kernel(X, X) + np.diag(noise), kernel(X_test, X)
+    assert_allclose(posterior.mean(X_test), cross @ np.linalg.solve(K, y), atol=1e-10)
+    covariance = kernel(X_test, X_test) - cross @ np.linalg.solve(K, cross.T)
+    assert_allclose(posterior.covariance(X_test), covariance, atol=1e-10)
+    mean, variance = posterior.mean_and_variance(X_test)
+    assert_allclose(mean, posterior.mean(X_test), atol=1e-12)
+    assert_allclose(variance, np.diag(covariance), atol=1e-10)
+    expected = sum(multivariate_normal.logpdf(y[:, t], cov=K) for t in range(2))
+    assert_allclose(posterior.log_likelihood, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("D", [5, 60])
+def test_both_solvers_agree_on_the_kernel_of_the_features(D):
+    X, y, noise, X_test = problem()
+    rng = np.random.RandomState(1)
+    rows, test_rows = rng.randn(D, len(X)), rng.randn(D, len(X_test))
+    offset = np.array([3.0, -2.0])
+    sums = statistics.accumulate(rows, y + offset, 1 / noise)
+    posterior = FeaturePosterior.from_statistics(sums, offset)
+    K, cross = rows.T @ rows + np.diag(noise), test_rows.T @ rows
+    assert_allclose(posterior.mean(test_rows), cross @ np.linalg.solve(K, y), atol=1e-9)
+    covariance = test_rows.T @ test_rows - cross @ np.linalg.solve(K, cross.T)
+    assert_allclose(posterior.covariance(test_rows), covariance, atol=1e-9)
+    assert_allclose(posterior.variance(test_rows), np.diag(covariance), atol=1e-9)
+    expected = sum(multivariate_normal.logpdf(y[:, t], cov=K) for t in range(2))
+    assert_allclose(posterior.log_likelihood, expected, rtol=1e-9)
+
+
+def test_variances_are_never_negative_where_rounding_could_make_them_so():
+    X = np.linspace(0, 1, 200)[:, None]
+    posterior = KernelPosterior.from_points(Kernel.gaussian(0.3, 1e6), X, np.sin(X), np.full(200, 1e-4))
+    _, variance = posterior.mean_and_variance(np.linspace(0, 1, 999)[:, None])
+    assert variance.min() >= 0
+
+
+def test_a_posterior_leaves_its_arrays_alone():
+    X, y, noise, X_test = problem()
+    arrays = X, y, noise, X_test
+    before = [a.copy() for a in arrays]
+    posterior = KernelPosterior.from_points(KERNELS[0], X, y, noise)
+    first = posterior.mean_and_variance(X_test)
+    rows = np.random.RandomState(0).randn(4, 25)
+    features = FeaturePosterior.from_statistics(statistics.accumulate(rows, y, 1 / noise), np.zeros(2))
+    kept = rows.copy()
+    features.variance(rows)
+    features.covariance(rows)
+    assert np.array_equal(rows, kept)
+    for array, copy in zip(arrays, before, strict=True):
+        assert np.array_equal(array, copy)
+    assert_allclose(posterior.mean_and_variance(X_test)[1], first[1])  # nothing inside was overwritten either
