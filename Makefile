@@ -22,7 +22,11 @@ $(VENV)/.dev-installed: $(VENV)/.test-installed
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
-demo: $(VENV)/.test-installed  ## a GP map with its uncertainty, and how far it is from the exact GP
+$(VENV)/.demo-installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	@touch $@
+
+demo: $(VENV)/.demo-installed  ## a GP map with its uncertainty, and how far it is from the exact GP
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.test-installed  ## run the tests

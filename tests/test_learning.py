@@ -1,3 +1,4 @@
+import time
 import warnings
 
 import numpy as np
@@ -7,6 +8,7 @@ from scipy.spatial import cKDTree
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from threadpoolctl import threadpool_limits
 
 import nearfield as nf
 from nearfield import metrics
@@ -14,6 +16,13 @@ from nearfield.kernels import Kernel
 from nearfield.learning import Fixed, learn
 from nearfield.likelihood import kernel_log_likelihood
 from nearfield.posterior import KernelPosterior
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread_of_blas():
+    # The problems are small, and on a busy machine threads that wait for each other take longer than one alone.
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
 
 
 def draw(n, d, length_scale, variance, noise, seed, k=1):
@@ -102,12 +111,12 @@ def test_the_sinc_example_of_the_paper():
     for seed in range(5):
         rng = np.random.RandomState(seed)
         x = rng.uniform(-1.5, 1.5, (50, 1))
-        y = np.sinc(5 * x / 1) + 0.1 * rng.randn(50, 1)  # numpy's sinc has the factor pi in it
+        y = np.sinc(5 * x) + 0.1 * rng.randn(50, 1)  # numpy's sinc has the factor pi in it
         result = learn_all(x, y - y.mean(), fixed=Fixed(noise_variance=0.01))
         found.append(result.kernel.length_scales[0, 0])
         assert result.noise_variance == pytest.approx(0.01)
     assert 0.09 < np.median(found) < 0.13
-    assert 0.05 < min(found)
+    assert min(found) > 0.05
     assert max(found) < 0.2
 
 
@@ -125,14 +134,12 @@ def test_composite_learning_agrees_with_the_exact_likelihood():
     X, y = draw(1500, 2, 0.15, 1.0, 0.2, 0)
     composite = learn_all(X, y)
     assert composite.n_blocks > 1
-    exact = GaussianProcessRegressor(None, optimizer=None)  # noqa: F841 (the comparison below needs only our own)
-    value = {}
-    for name, l in {"found": composite.kernel.length_scales[0, 0], "short": 0.05, "long": 0.5}.items():
-        kernel = Kernel.gaussian(l, composite.kernel.variances[0])
-        value[name] = kernel_log_likelihood(kernel, composite.noise_variance, X, y)[0]
-    truth = kernel_log_likelihood(Kernel.gaussian(0.15, 1.0), 0.2, X, y)[0]
-    assert value["found"] > truth - 5
-    assert value["found"] > max(value["short"], value["long"]) + 20
+    found, gradient = kernel_log_likelihood(composite.kernel, composite.noise_variance, X, y)
+    truth, _ = kernel_log_likelihood(Kernel.gaussian(0.15, 1.0), 0.2, X, y)
+    assert found > truth - 3
+    doubled = Kernel(composite.kernel.length_scales * 2, composite.kernel.variances)
+    assert found > kernel_log_likelihood(doubled, composite.noise_variance, X, y)[0] + 20
+    assert np.abs(gradient).max() < 0.05 * len(X)
 
 
 def test_composite_learning_on_uk_flats(data_dir):
@@ -214,11 +221,15 @@ def test_what_is_fixed_stays_fixed():
     assert_allclose(found.kernel.length_scales, [[0.4]])
 
 
-def test_a_noise_of_zero_is_kept_and_the_rest_is_learnt():
-    x = np.linspace(0, 1, 40)[:, None]
+@pytest.mark.parametrize("n", [40, 400])
+def test_a_noise_of_zero_is_kept_and_the_rest_is_learnt(n):
+    x = np.linspace(0, 1, n)[:, None]
     y = np.sin(9 * x)
-    found = learn_all(x, y - y.mean(), fixed=Fixed(noise_variance=0.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = learn_all(x, y - y.mean(), fixed=Fixed(noise_variance=0.0))
     assert found.noise_variance == 0
+    assert found.log_likelihood > 3  # such a matrix cannot be factored as it is
     assert 0.05 < found.kernel.length_scales[0, 0] < 2
 
 
@@ -233,9 +244,9 @@ def test_reproducible_and_independent_of_the_number_of_threads(n):
 
 def test_the_global_random_state_is_left_alone():
     X, y = draw(1200, 2, 0.15, 1.0, 0.1, 0)
-    before = np.random.get_state()[1].copy()
-    learn_all(X, y, time_budget=0.5) if False else learn_all(X, y)
-    assert np.array_equal(np.random.get_state()[1], before)
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    learn_all(X, y)
+    assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
 def test_inputs_are_not_modified():
@@ -256,6 +267,21 @@ def test_progress_is_reported():
     assert any(stage.startswith("learning: start 1 of") for stage in stages)
     assert all(0 <= done <= 1 for _, done, _ in calls)
     assert calls[-1][2] == pytest.approx(found.log_likelihood)
+
+
+def test_progress_is_never_called_from_two_threads_at_once():
+    X, y = draw(60, 1, 0.15, 1.0, 0.1, 0)
+    inside, clashes = [], []
+
+    def slow(*_):
+        if inside:
+            clashes.append(1)
+        inside.append(1)
+        time.sleep(0.002)
+        inside.pop()
+
+    learn_all(X, y, progress=slow, n_jobs=4, n_restarts=4)
+    assert not clashes
 
 
 def test_an_exception_in_progress_reaches_the_caller():

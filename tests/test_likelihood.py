@@ -3,6 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import LinAlgError
 from scipy.stats import multivariate_normal
+from threadpoolctl import threadpool_limits
 
 import nearfield as nf
 from nearfield.features.gradients import is_differentiable, length_scale_gradients
@@ -20,6 +21,13 @@ KERNELS = {
     "two scales": Kernel(np.array([[0.4], [1.5]]), np.array([0.7, 2.0])),
     "two scales per column": Kernel(np.array([[0.4, 0.5, 0.6], [1.5, 1.0, 2.0]]), np.array([0.7, 2.0])),
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread_of_blas():
+    # The problems are small, and on a busy machine threads that wait for each other take longer than one alone.
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
 
 
 def finite_differences(function, theta, step=1e-5):

@@ -6,10 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.linalg import LinAlgError
+from threadpoolctl import threadpool_limits
 
 from nearfield import linalg
 
 SIZES = [1, 2, 3, 4, 7, 8, 33]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread_of_blas():
+    # The problems are small, and on a busy machine threads that wait for each other take longer than one alone.
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
 
 
 def positive_definite(n, dtype=np.float64, seed=0):

@@ -46,7 +46,7 @@ def farthest_points(X: Floats, threshold: float | None, n_centers: int | None = 
 
 
 def greedy_net(X: Floats, threshold: float, rng: np.random.RandomState) -> Floats:
-    """Points of `X`, in random order, each farther than `threshold` from those before: a covering in near-linear time."""
+    """Points of `X` in random order, each farther than `threshold` from those before: a covering in about O(n)."""
     tree = cKDTree(X)
     covered = np.zeros(len(X), dtype=bool)
     centers = []
@@ -87,9 +87,10 @@ class Lattice:
         d = X.shape[1]
         side = 2 * threshold / d**0.5
         low, high = X.min(axis=0), X.max(axis=0)
-        # Centre the cells over the data, so that the outermost ones are used evenly.
+        # Centre the cells over the data, so that the outermost ones are used evenly; but an outlier must not take the
+        # origin so far away that the digits of the other points are lost.
         excess = np.ceil((high - low) / side + 1e-9) * side - (high - low)
-        return cls(low - 0.5 * excess, side)
+        return cls(np.where(high - low < 2.0**30 * side, low - 0.5 * excess, np.median(X, axis=0)), side)
 
     def cells(self, X: Floats) -> Integers:
         """Cell of each point: whole numbers of shape (n, d)."""
@@ -103,7 +104,7 @@ class Lattice:
         return result
 
     def occupied(self, X: Floats) -> tuple[Integers, Integers]:
-        """Cells that hold points, shape (C, d), in lexicographic order, and the place of each point's cell among them."""
+        """Cells that hold points, (C, d) in lexicographic order, and the place of each point's cell among them."""
         return group_rows(self.cells(X))
 
 

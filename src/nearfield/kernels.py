@@ -15,6 +15,9 @@ from scipy.spatial.distance import cdist
 
 from ._array import Array, like, namespace
 
+COINCIDE = 1.25  # length scales closer than this factor are one
+VANISH = 1e-3  # share of all variance below which a component says nothing
+
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
@@ -45,6 +48,23 @@ class Kernel:
     def n_scales(self) -> int:
         """Number of Gaussians `J`."""
         return len(self.variances)
+
+    def parameters(self) -> dict[str, NDArray[np.float64]]:
+        """Keyword arguments `length_scale` and `signal_variance` of an estimator with this kernel."""
+        return {"length_scale": self.length_scales, "signal_variance": self.variances}
+
+    def simplified(self, noise_variance: float) -> Kernel:
+        """The same without components that vanish, and with those that coincide made one; shortest scales first."""
+        order = np.argsort(np.exp(np.log(self.length_scales).mean(axis=1)))
+        scales, variances = self.length_scales[order], self.variances[order]
+        kept: list[int] = []
+        merged = variances.copy()
+        for j in range(len(merged)):
+            if kept and np.all(np.abs(np.log(scales[j] / scales[kept[-1]])) < np.log(COINCIDE)):
+                merged[kept[-1]] += merged[j]
+            elif merged[j] > VANISH * (variances.sum() + noise_variance) or (j == len(merged) - 1 and not kept):
+                kept.append(j)
+        return Kernel(scales[kept], merged[kept])
 
     def components(self) -> Iterator[tuple[NDArray[np.float64], float]]:
         """Length scales and variance of each Gaussian."""

@@ -76,6 +76,7 @@ def learn(
     n_jobs: int | None = None,
     rng: np.random.RandomState,
     progress: Progress | None = None,
+    blocks: list[Block] | None = None,
 ) -> Learned:
     """Maximise the likelihood over all hyperparameters that are not fixed.
 
@@ -92,6 +93,8 @@ def learn(
         Number of blocks of the composite likelihood.
     time_budget : float
         Seconds after which the best found so far is returned, with a warning.
+    blocks : list of Block or None
+        Blocks to learn from; None chooses them.
 
     Returns
     -------
@@ -104,7 +107,8 @@ def learn(
     if space.is_degenerate:
         return Learned(*space.unpack(space.fallback()))
 
-    blocks = make_blocks(X, y, sample_weight, n_blocks, len(space.columns) > 1, rng)
+    if blocks is None:
+        blocks = make_blocks(X, y, sample_weight, n_blocks, len(space.columns) > 1, rng)
     objective = _Objective(space, began + time_budget, n_threads(n_jobs), progress)
     climbs = objective.compare(blocks[:: max(len(blocks) // COARSE_BLOCKS, 1)], space.starts(n_restarts, rng))
     best = max(climbs, key=lambda c: c.value)
@@ -166,9 +170,9 @@ class _Objective:
         """Climb to the top."""
         if len(blocks) == 1:
             with single_threaded_blas():
-                return self._climb(blocks, start, "refine", max_iterations, 1e-9, map)
+                return self._climb(blocks, start, "refine", max_iterations, 1e-8, map)
         with worker_threads(self.n_threads) as run:
-            return self._climb(blocks, start, "refine", max_iterations, 1e-9, run)
+            return self._climb(blocks, start, "refine", max_iterations, 1e-8, run)
 
     def _climb(
         self, blocks: list[Block], start: Floats, stage: str, max_iterations: int, tolerance: float, run: Any

@@ -196,7 +196,8 @@ class FeatureModel:
         half = linalg.solve_lower_rows(self.factor, rows)
         variance = np.einsum("ij,ij->j", half, half)
         if plan.correction:
-            variance += plan.features.missing_variance(Z)
+            # Sketches may hold more than the prior has, which data can only lower.
+            variance = np.minimum(variance + plan.features.missing_variance(Z), plan.kernel.variance)
         return mean, variance
 
 

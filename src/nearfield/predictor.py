@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 
 from . import blending, local
 from ._parallel import n_threads
-from .centers import Placement, group_rows
+from .centers import Placement
 from .local import KernelModel, LocalModel, Plan, TrainingSet
 
 Floats = NDArray[Any]
@@ -70,57 +70,95 @@ class LocalPredictor:
         return sum(model.n_bytes for model in self.models) + self.data.X.nbytes + self.data.y.nbytes
 
     def predict(self, X: Floats, with_variance: bool) -> tuple[Floats, Floats]:
-        """Means (m, k + 1) and variances (m,), each point by the model of its nearest centre or of one opened for it."""
-        centers = self.placement.centers
-        if len(centers) == 0:
+        """Means (m, k + 1) and variances (m,): each by the model of the nearest centre, or of one opened for it."""
+        if len(self.placement.centers) == 0:
             return self._opened(X, X, with_variance)
-        distance, owner = cKDTree(centers).query(X, workers=n_threads(self.n_jobs))
+        distance, owner = self._nearest(cKDTree(self.placement.centers), X)
         mean, variance = self._prior(len(X))
         hole = np.zeros(len(X), dtype=bool)
-        lattice, radius, spacing = self.placement.lattice, self.plan.radius, self.placement.spacing
-        if self.open_centers and lattice is not None and radius is not None and spacing is not None:
+        lattice, spacing = self.placement.lattice, self.placement.spacing
+        if self._opens and lattice is not None and spacing is not None:
             hole = distance > spacing
-            # Farther out no training point is in reach of the cell, and the prior is the answer.
-            places = np.flatnonzero(hole & (distance <= radius + 2.5 * spacing))
-            if len(places):
-                middles = lattice.middles(lattice.cells(X[places]))
-                mean[places], variance[places] = self._opened(X[places], middles, with_variance)
+            places = np.flatnonzero(hole)
+            places = places[self._in_reach(X[places])]
+            middles = lattice.middles(lattice.cells(X[places]))
+            mean[places], variance[places] = self._opened(X[places], middles, with_variance)
         known = np.flatnonzero(~hole)
-        if len(known):
-            mean[known], variance[known] = local.predict_groups(
-                self.plan, self.models, centers, X[known], owner[known], with_variance, self.n_jobs
-            )
+        mean[known], variance[known] = self._known(X[known], owner[known], with_variance)
         return mean, variance
 
     def predict_blended(self, X: Floats, with_variance: bool) -> tuple[Floats, Floats]:
-        """The same, but continuous: weighted over the cells of the lattice that share each point."""
-        lattice, cells = self.placement.lattice, self.placement.cells
-        if lattice is None or cells is None:
-            raise ValueError("blend=True needs centers='grid' (or 'auto' with up to three columns).")
-        mean, variance = np.zeros((len(X), self.data.y.shape[1])), np.zeros(len(X))
-        known = {tuple(cell): i for i, cell in enumerate(cells.tolist())}
-        for points, shared, weights in blending.shares(lattice, X):
-            distinct, owner = group_rows(shared)
-            place = np.array([known.get(tuple(cell), -1) for cell in distinct.tolist()])[owner]
-            part, part_variance = self._prior(len(points))
-            inside, outside = np.flatnonzero(place >= 0), np.flatnonzero(place < 0)
-            if len(inside):
-                part[inside], part_variance[inside] = local.predict_groups(
-                    self.plan,
-                    self.models,
-                    self.placement.centers,
-                    X[points[inside]],
-                    place[inside],
-                    with_variance,
-                    self.n_jobs,
-                )
-            if len(outside):
-                part[outside], part_variance[outside] = self._opened(
-                    X[points[outside]], lattice.middles(shared[outside]), with_variance
-                )
-            mean[points] += weights[:, None] * part
-            variance[points] += weights * part_variance
+        """The same, but continuous: weighted over all centres that are near."""
+        if len(self.placement.centers) == 0 or self.placement.spacing is None:
+            return self.predict(X, with_variance)
+        mean, variance = self._prior(len(X))
+        for chunk in local.batches(len(X), 1 << 16):
+            mean[chunk], variance[chunk] = self._blended(X[chunk], self.placement.spacing, with_variance)
         return mean, variance
+
+    def _blended(self, X: Floats, spacing: float, with_variance: bool) -> tuple[Floats, Floats]:
+        tree = cKDTree(self.placement.centers)
+        distance, _ = self._nearest(tree, X)
+        opened = blending.share_opened(distance, spacing) if self._opens else np.zeros(len(X))
+        mean, variance = np.zeros((len(X), self.data.y.shape[1])), np.zeros(len(X))
+
+        known = np.flatnonzero(opened < 1)
+        if len(known):
+            counts, owner, weights = blending.share_centers(
+                tree, X[known], distance[known], spacing, n_threads(self.n_jobs)
+            )
+            part, part_variance = self._known(np.repeat(X[known], counts, axis=0), owner, with_variance)
+            starts = np.cumsum(counts) - counts
+            rest = 1 - opened[known]
+            mean[known] = rest[:, None] * np.add.reduceat(weights[:, None] * part, starts)
+            variance[known] = rest * np.add.reduceat(weights * part_variance, starts)
+
+        holes = np.flatnonzero(opened > 0)
+        part, part_variance = self._blended_cells(X[holes], with_variance)
+        mean[holes] += opened[holes, None] * part
+        variance[holes] += opened[holes] * part_variance
+        return mean, variance
+
+    def _blended_cells(self, X: Floats, with_variance: bool) -> tuple[Floats, Floats]:
+        """Each point by models opened for the cells around it, or for the point itself where cells have many sides."""
+        mean, variance = self._prior(len(X))
+        near = np.flatnonzero(self._in_reach(X))
+        lattice = self.placement.lattice
+        if lattice is None or X.shape[1] > 3:
+            mean[near], variance[near] = self._opened(X[near], X[near], with_variance)
+            return mean, variance
+        mean[near], variance[near] = 0.0, 0.0
+        for points, cells, weights in blending.share_cells(lattice, X[near]):
+            part, part_variance = self._opened(X[near[points]], lattice.middles(cells), with_variance)
+            mean[near[points]] += weights[:, None] * part
+            variance[near[points]] += weights * part_variance
+        return mean, variance
+
+    @property
+    def _opens(self) -> bool:
+        """Whether centres are opened; where all models see all points there is no need."""
+        return self.open_centers and self.plan.radius is not None
+
+    def _in_reach(self, X: Floats) -> NDArray[np.bool_]:
+        """Which points may have data in the neighbourhood of a centre opened for them; elsewhere the prior is right."""
+        radius, spacing = self.plan.radius, self.placement.spacing
+        if len(X) == 0 or radius is None or spacing is None:
+            return np.ones(len(X), dtype=bool)
+        # Of the cells that share a point, the farthest has its middle 1.5 spacings away.
+        result: NDArray[np.bool_] = self.data.tree.query_radius(X, radius + 1.5 * spacing, count_only=True) > 0
+        return result
+
+    def _nearest(self, tree: cKDTree, X: Floats) -> tuple[Floats, NDArray[np.int64]]:
+        distance, owner = tree.query(X, workers=n_threads(self.n_jobs))
+        return distance, owner
+
+    def _known(self, X: Floats, owner: NDArray[np.int64], with_variance: bool) -> tuple[Floats, Floats]:
+        """Each point by the model of the centre given with it."""
+        if len(X) == 0:
+            return self._prior(0)
+        return local.predict_groups(
+            self.plan, self.models, self.placement.centers, X, owner, with_variance, self.n_jobs
+        )
 
     def _opened(self, X: Floats, places: Floats, with_variance: bool) -> tuple[Floats, Floats]:
         """Each point by a model made for the place given with it."""

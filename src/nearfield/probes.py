@@ -23,7 +23,7 @@ from .local import LocalFeatures, Plan, TrainingSet, fit_one
 
 Floats = NDArray[Any]
 
-MAX_WORLD = 1500
+MAX_WORLD = 1200
 PROBES_PER_WORLD = 6
 
 

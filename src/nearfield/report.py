@@ -76,7 +76,7 @@ class Report:
     def _distance(self) -> str:
         if self.divergence is None:
             return "not measured, since everything was given"
-        if self.divergence == 0:
+        if self.divergence == 0 and self.radius is None and self.n_components == 0:
             return "none: this is the exact Gaussian process"
         verdict = "within" if self.tolerance_met else "ABOVE"
         return (
@@ -87,10 +87,14 @@ class Report:
 
     def _centres(self) -> str:
         text = f"{self.n_centers}"
-        if self.spacing is not None:
+        if self.n_centers == 0:
+            text = "every test point"
+        elif self.spacing is not None:
             text += f", every point within {self.spacing:g} length scales of one"
         if self.n_components:
-            text += f"; {self.n_components} features each, {self.n_kernel_space} in kernel space instead"
+            text += f"; {self.n_components} features each"
+        if self.n_components and self.n_kernel_space:
+            text += f", {self.n_kernel_space} in kernel space instead"
         return text
 
     def _neighbourhoods(self) -> str:

@@ -142,12 +142,13 @@ def choose(
     else:
         bench.open(radius)
         best = bench.search()
-    met = best is not None and bench.meets(best)
-    if free and n <= MAX_EXACT and not (met and best is not None and best.cost < exact_cost(n)):
-        why = "it is the cheapest" if met else "nothing cheaper meets the tolerance"
+    sure = best is not None and bench.meets(best)
+    if free and n <= MAX_EXACT and not (sure and best is not None and best.cost < exact_cost(n)):
+        why = "it is the cheapest" if sure else "nothing cheaper meets the tolerance"
         return Choice(exact(kernel), 0.0, 0.0, True, why, tuple(bench.trials), bench.n_probes)
     assert best is not None
-    reason = "cheapest of those measured that meet the tolerance" if met else "closest of those measured"
+    met = sure or best.divergence <= request.tolerance  # without room for the error of measurement, but met
+    reason = "cheapest of those measured that meet the tolerance" if sure else "closest of those measured"
     return Choice(best.candidate, best.divergence, best.error, met, reason, tuple(bench.trials), bench.n_probes)
 
 
@@ -167,7 +168,7 @@ def _reference_radius(request: Request) -> float:
     """Radius of the first worlds: one that a candidate for the tolerance will not need to reach."""
     if request.radius is not None:
         return request.radius + 2.0
-    return float(np.clip(3.0 - 0.75 * np.log10(request.tolerance), 4.0, 8.0))
+    return float(np.clip(2.75 - 0.66 * np.log10(request.tolerance), 4.0, 8.0))
 
 
 @dataclass(eq=False)
@@ -349,7 +350,7 @@ class _Bench:
         low, high = 0, len(rungs) - 1
         best: Trial | None = None
         closest: Trial | None = None
-        guess = min(int(-np.log10(self.request.tolerance)), high)
+        guess = int(np.clip(-np.log10(self.request.tolerance), 0, high))
         while low <= high:
             trial = self.measure(rungs[guess])
             if closest is None or trial.divergence < closest.divergence:
@@ -380,9 +381,19 @@ class _Bench:
     def _around_fixed_radius(self) -> list[Candidate]:
         radius = self.request.radius
         assert radius is not None
-        options = (self.candidate(self._spacing(radius), radius, richness) for richness in (0.8, 1.1, 1.4))
+        levels: tuple[float, ...] = (0.8, 1.1, 1.4)
+        if self._richest(radius) < levels[0]:  # the radius asks for more columns than there may be
+            levels = (self._richest(radius),)
+        options = (self.candidate(self._spacing(radius), radius, richness) for richness in levels)
         found = [c for c in options if c is not None]
         return found[:1] if self.request.features is not None or self.request.kernel_space else found
+
+    def _richest(self, radius: float) -> float:
+        """Richness of the largest degree that `MAX_COLUMNS` allows."""
+        d, degree = self.data.X.shape[1], 1
+        while taylor.n_monomials(d, degree + 1) <= MAX_COLUMNS:
+            degree += 1
+        return (degree - 0.5) / radius**2
 
     def _measure_all(self, candidates: Iterable[Candidate]) -> Trial | None:
         trials = [self.measure(c) for c in candidates]

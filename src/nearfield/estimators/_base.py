@@ -226,9 +226,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
     @staticmethod
     def _weighted_mean(y: Floats, weights: Floats | None) -> Floats:
-        mean = np.average(y, axis=0, weights=weights)
-        # The mean of equal numbers may differ from them by rounding, and what that leaves would pass for a signal.
-        result: Floats = np.where(y.min(axis=0) == y.max(axis=0), y[0], mean)
+        result: Floats = np.average(y, axis=0, weights=weights)
         return result
 
 

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _memory, statistics
-from .._validation import check_option, describe
+from .._validation import check_option, check_positive, describe
 from ..features.gradients import is_differentiable, length_scale_gradients
 from ..kernels import Kernel
 from ..learning import maximise_feature_likelihood
@@ -124,8 +124,7 @@ class FeatureGPRegressor(GPRegressor):
         X, y, weights = self._validate_training(X, y, sample_weight, reset=False)
         if y.shape[1] != len(self.y_mean_):
             raise ValueError(f"The 'y' argument must have {len(self.y_mean_)} targets as in fit. Got {y.shape[1]}.")
-        if len(X):  # there may be none of positive weight
-            self._condition(self.statistics_ + self._sums(X, y - self._offset, weights))
+        self._condition(self.statistics_ + self._sums(X, y - self._offset, weights))
         return self
 
     def predict(
@@ -189,7 +188,10 @@ class FeatureGPRegressor(GPRegressor):
             def features(theta: Floats) -> tuple[Floats, Sequence[Floats]]:
                 return rows * np.exp(0.5 * theta[0]), ()
 
-            start = self._maximise(features, start, free, bounds, y, weights, self.time_budget)
+            budget = check_positive(self, "time_budget")
+            start = maximise_feature_likelihood(
+                features, start, free, bounds, y, sample_weight=weights, time_budget=budget, progress=self.progress
+            )
         self._amplitude = float(np.exp(0.5 * start[0]))
         self._set_hyperparameters(Kernel.gaussian(np.nan, float(np.exp(start[0]))), float(np.exp(start[1])))
         self.length_scale_ = None
@@ -215,19 +217,14 @@ class FeatureGPRegressor(GPRegressor):
 
         # Within a factor of e^4 of the kernel's optimum, which is the better guide where the features say little.
         bounds = np.stack([start - 4, start + 4], axis=1)[free]
-        left = max(self.time_budget - self.learned_.seconds, 0.0)
-        theta = self._maximise(features, start, free, bounds, y, weights, left)
+        budget = max(self.time_budget - self.learned_.seconds, 0.0)
+        theta = maximise_feature_likelihood(
+            features, start, free, bounds, y, sample_weight=weights, time_budget=budget, progress=self.progress
+        )
         scales, variance, noise = np.exp(theta[:q]), float(np.exp(theta[q])), float(np.exp(theta[-1]))
         self._set_hyperparameters(Kernel.gaussian(scales, variance), noise)
         # The map drawn stays, and only its scale changes.
         feature_map.set_params(length_scale=self.length_scale_, variance=variance)._rescale(X.shape[1])
-
-    def _maximise(
-        self, features: Any, start: Floats, free: Any, bounds: Any, y: Floats, weights: Floats | None, seconds: float
-    ) -> Floats:
-        return maximise_feature_likelihood(
-            features, start, free, bounds, y, sample_weight=weights, time_budget=seconds, progress=self.progress
-        )
 
     # ---- sums ----------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from .. import centers, local, tuning
 from .._validation import check_integer, check_option, check_positive, describe
-from ..features import MaclaurinFeatures, TaylorFeatures, maclaurin, taylor
+from ..features import MaclaurinFeatures, TaylorFeatures, taylor
 from ..kernels import Kernel
 from ..local import LocalFeatures, Plan, TrainingSet
 from ..predictor import LocalPredictor
@@ -24,6 +25,7 @@ from ._base import GPRegressor
 Floats = NDArray[Any]
 
 NOISE_FLOOR = 1e-9
+FARTHEST = 1e100
 CENTERS = ("auto", "grid", "net", "farthest", "kmeans", "random", "mean", "test")
 
 
@@ -54,7 +56,7 @@ class LocalGPRegressor(GPRegressor):
     correction : bool, default=True
         Give back what the features cannot represent as independent noise.
     blend : bool, default=False
-        Predictions that are continuous across the borders of cells, at a higher cost; up to three columns.
+        Predictions that are continuous from centre to centre, at two to three times the cost of prediction.
     centers : str, int or array of shape (n_centers, n_features), default="auto"
         "grid": middles of the occupied cells of a lattice (the choice of "auto" up to three columns); "net": a greedy
         covering (its choice beyond); "farthest": farthest-point clustering; "kmeans", "random": with `n_centers`;
@@ -78,6 +80,8 @@ class LocalGPRegressor(GPRegressor):
     kernel_, learned_, y_mean_, n_features_in_, feature_names_in_
         See `ExactGPRegressor`.
     """
+
+    report_: Report
 
     def __init__(
         self,
@@ -180,7 +184,7 @@ class LocalGPRegressor(GPRegressor):
         """
         clock = _Clock()
         X, y, weights = self._validate_training(X, y, sample_weight)
-        request = self._check_request()
+        request, kind, n_centers = self._check_request(), self._check_centers(), self._check_n_centers()
         rng = check_random_state(self.random_state)
         self.y_mean_ = self._weighted_mean(y, weights)
         self._weight = float(len(y) if weights is None else weights.sum())
@@ -190,7 +194,7 @@ class LocalGPRegressor(GPRegressor):
         self._unit = self.kernel_.length_scales[0]
         kernel = Kernel(self.kernel_.length_scales / self._unit, self.kernel_.variances)
         noise = self._local_noise(len(X), weights)
-        data = TrainingSet.of(X / self._unit, y - self.y_mean_, noise)
+        data = TrainingSet.of(self._in_length_scales(X), y - self.y_mean_, noise)
         self._offset = self.y_mean_.copy()  # what the stored targets lack, whatever the mean becomes
         choice = self._choose(kernel, data, request, rng)
         clock.lap("tuning")
@@ -199,7 +203,9 @@ class LocalGPRegressor(GPRegressor):
         self.spacing_ = spacing if np.isfinite(spacing) else None
         self.radius_ = plan.radius
         self.feature_map_ = plan.features
-        placement = centers.place(self._check_centers(), data.X, self.spacing_, self._check_n_centers(), rng)
+        if isinstance(kind, np.ndarray):
+            kind = self._in_length_scales(kind)
+        placement = centers.place(kind, data.X, self.spacing_, n_centers, rng)
         self.centers_ = placement.centers * self._unit
         clock.lap("centres")
 
@@ -208,8 +214,9 @@ class LocalGPRegressor(GPRegressor):
         self._make_report(choice, clock)
         if not choice.met:
             warnings.warn(
-                f"tolerance={self.tolerance:g} could not be met: {choice.divergence:.1e} nats of KL per test point from "
-                "the exact Gaussian process were reached. Accept it by a larger tolerance, or set radius and features.",
+                f"tolerance={self.tolerance:g} could not be met: {choice.divergence:.1e} nats of KL per test point "
+                "from the exact Gaussian process were reached. A larger tolerance accepts it; radius, spacing and "
+                "features can be set by hand.",
                 stacklevel=2,
             )
         return self
@@ -224,12 +231,26 @@ class LocalGPRegressor(GPRegressor):
         X, y, weights = self._validate_training(X, y, sample_weight, reset=False)
         if y.shape[1] != len(self.y_mean_):
             raise ValueError(f"The 'y' argument must have {len(self.y_mean_)} targets as in fit. Got {y.shape[1]}.")
-        new = TrainingSet.of(X / self._unit, y - self._offset, self._local_noise(len(X), weights))
+        if len(X) == 0:  # nothing but weights of 0
+            return self
+        new = TrainingSet.of(self._in_length_scales(X), y - self._offset, self._local_noise(len(X), weights))
         predictor = self._predictor.updated(new)
         added = float(len(y) if weights is None else weights.sum())
         mean = (self.y_mean_ * self._weight + self._weighted_mean(y, weights) * added) / (self._weight + added)
         self._predictor, self.y_mean_, self._weight = predictor, mean, self._weight + added
+        self.report_ = replace(
+            self.report_,
+            n_samples=len(predictor.data.X),
+            n_kernel_space=predictor.n_kernel_space,
+            model_bytes=predictor.n_bytes,
+        )
         return self
+
+    def _in_length_scales(self, X: Floats) -> Floats:
+        """Points in units of the length scale, and never so far away that squares of distances overflow."""
+        with np.errstate(over="ignore"):
+            result: Floats = np.clip(X / self._unit, -FARTHEST, FARTHEST)
+        return result
 
     def _local_noise(self, n: int, weights: Floats | None) -> Floats:
         """Noise of each sample, with a floor: features divide by it."""
@@ -262,13 +283,13 @@ class LocalGPRegressor(GPRegressor):
                 return tuning.Choice(candidate, np.nan, np.nan, True, "spacing, radius and features were given")
         if self.radius is None:
             raise ValueError(
-                "radius=None takes all points for every centre, which needs features: set features to TaylorFeatures or "
-                "MaclaurinFeatures, or use ExactGPRegressor."
+                "radius=None takes all points for every centre, which needs features: set features to TaylorFeatures "
+                "or MaclaurinFeatures, or use ExactGPRegressor."
             )
         return tuning.choose(kernel, data, request, self.n_jobs, rng, self.progress)
 
     def _check_centers(self) -> Any:
-        """`centers` as `centers.place` takes it; an array in units of the length scale."""
+        """`centers` as `centers.place` takes it, but in the units of the data."""
         kind = self.centers
         if isinstance(kind, str):
             return check_option(self, "centers", CENTERS)
@@ -285,7 +306,7 @@ class LocalGPRegressor(GPRegressor):
                 f"{describe(self, 'centers')} must be one of {names}, an integer, or finite numbers of shape "
                 f"(n_centers, {d})."
             )
-        return given / self._unit
+        return given
 
     def _check_n_centers(self) -> int | None:
         if self.n_centers is None and not (isinstance(self.centers, str) and self.centers in ("kmeans", "random")):
@@ -309,7 +330,7 @@ class LocalGPRegressor(GPRegressor):
         mean : ndarray of shape (m,) or (m, n_targets)
         std : ndarray of the same shape, if `return_std`
         """
-        points = self._validate_test(X) / self._unit
+        points = self._in_length_scales(self._validate_test(X))
         predict = self._predictor.predict_blended if self._blends() else self._predictor.predict
         mean, variance = predict(points, return_std)
         # Targets were stored less `_offset`, and the last column answers for a constant: so any mean can be taken out.
@@ -319,8 +340,8 @@ class LocalGPRegressor(GPRegressor):
         return self._shaped(mean)
 
     def _blends(self) -> bool:
-        """Whether there are cells to blend."""
-        return bool(self.blend) and self.spacing_ is not None and len(self.centers_) > 1
+        """Whether there is anything to blend: a single centre has no seams."""
+        return bool(self.blend) and self.spacing_ is not None
 
     # ---- parameters and report -----------------------------------------------------------------------------------
 
