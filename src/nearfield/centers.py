@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from sklearn.cluster import MiniBatchKMeans
+from sklearn.neighbors import KDTree
 
 Floats = NDArray[Any]
 Integers = NDArray[np.int64]
@@ -131,6 +132,21 @@ def group_rows(rows: Integers) -> tuple[Integers, Integers]:
     return distinct, inverse.reshape(-1)
 
 
+def leaves(X: Floats, n_points: int) -> tuple[Floats, Floats]:
+    """Middles of cells of about `n_points` points each, and how far their points reach from them."""
+    tree = KDTree(X, leaf_size=max(n_points // 2, 1))  # its leaves hold up to twice as many
+    _, order, nodes, bounds = tree.get_arrays()
+    is_leaf = nodes["is_leaf"].astype(bool)
+    low, high = bounds[0][is_leaf], bounds[1][is_leaf]
+    middles = 0.5 * (low + high)
+    starts, stops = nodes["idx_start"][is_leaf], nodes["idx_end"][is_leaf]
+    owner = np.repeat(np.arange(len(middles)), stops - starts)
+    points = np.concatenate([order[a:b] for a, b in zip(starts, stops, strict=True)])
+    distances = np.sqrt(np.sum((X[points] - middles[owner]) ** 2, axis=1))
+    firsts = np.cumsum(stops - starts) - (stops - starts)
+    return middles, np.maximum.reduceat(distances, firsts)
+
+
 @dataclass(frozen=True, eq=False)
 class Placement:
     """Centres and the cells they stand for.
@@ -144,12 +160,15 @@ class Placement:
         Its cells hold the centres opened for test points far from all others.
     cells : ndarray of shape (C, d) or None
         Cell of each centre, where centres are one a cell.
+    reach : ndarray of shape (C,) or None
+        How far the points of each centre's cell lie from it, where cells differ in size.
     """
 
     centers: Floats
     spacing: float | None
     lattice: Lattice | None
     cells: Integers | None = None
+    reach: Floats | None = None
 
 
 def place(

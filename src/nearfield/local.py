@@ -49,17 +49,14 @@ class TrainingSet:
         """Build the index; `y` has shape (n, k)."""
         return cls(X, np.column_stack([y, np.ones(len(X))]), noise, KDTree(X, leaf_size=100))
 
-    def within(self, centers: Floats, radius: float | None, least: int = 0) -> list[Integers]:
-        """Points within `radius` (None: all) of each centre, or the `least` nearest where those are fewer."""
+    def neighbourhoods(self, centers: Floats, radius: float | None, count: int | None = None) -> list[Integers]:
+        """Points within `radius` of each centre, or its `count` nearest; without either, all points."""
+        if count is not None:
+            nearest = self.tree.query(centers, k=min(count, len(self.X)), return_distance=False, sort_results=False)
+            return list(nearest)
         if radius is None:
             return [np.arange(len(self.X))] * len(centers)
-        found: list[Integers] = list(self.tree.query_radius(centers, radius))
-        least = min(least, len(self.X))
-        few = [i for i, indices in enumerate(found) if len(indices) < least]
-        if few:
-            for i, nearest in zip(few, self.tree.query(centers[few], k=least, return_distance=False), strict=True):
-                found[i] = nearest
-        return found
+        return list(self.tree.query_radius(centers, radius))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +133,8 @@ class Plan:
         Give back what the features cannot represent as independent noise.
     either_side : bool
         Solve in kernel space where that is cheaper than with the features.
-    least : int
-        Neighbourhoods with fewer points are extended to this many.
+    count : int or None
+        Neighbourhoods of so many nearest points, instead of a radius.
     """
 
     kernel: Kernel
@@ -145,7 +142,7 @@ class Plan:
     features: LocalFeatures | None
     correction: bool = True
     either_side: bool = True
-    least: int = 0
+    count: int | None = None
 
     def takes_kernel_space(self, n_points: int) -> bool:
         """Whether a neighbourhood of so many points is solved in kernel space."""
@@ -284,7 +281,7 @@ def fit_all(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) 
 
     def work(batch: slice) -> list[LocalModel]:
         chosen = centers[batch]
-        neighbourhoods = data.within(chosen, plan.radius, plan.least)
+        neighbourhoods = data.neighbourhoods(chosen, plan.radius, plan.count)
         return [
             fit_one(plan, data.X[found] - center, data.y[found], data.noise[found])
             for center, found in zip(chosen, neighbourhoods, strict=True)
@@ -309,7 +306,7 @@ def update_all(
 
     def work(batch: slice) -> list[LocalModel]:
         result: list[LocalModel] = []
-        added = new.within(centers[batch], plan.radius)
+        added = new.neighbourhoods(centers[batch], plan.radius)
         for i, found in zip(range(batch.start, batch.stop), added, strict=True):
             model, center = models[i], centers[i]
             if isinstance(model, FeatureModel) and len(found):
@@ -320,7 +317,7 @@ def update_all(
                 before.flat[:: len(before) + 1] -= plan.features.precision
                 model = finish(plan, before + gram, model.cross + cross)
             elif isinstance(model, KernelModel):
-                around = data.within(center[None], plan.radius, plan.least)[0]
+                around = data.neighbourhoods(center[None], plan.radius, plan.count)[0]
                 model = fit_one(plan, data.X[around] - center, data.y[around], data.noise[around])
             result.append(model)
         return result

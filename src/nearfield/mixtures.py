@@ -99,7 +99,8 @@ def _mixture(log_density: Any, target: Any, length_scale: float, variance: float
     emphasis[0] = 1e3  # the variance itself is to be right
     for n in range(1, 60):
         for share in (2.0, 1.0, 0.5, 0.2):  # of the accuracy: mass that may lie beyond the outermost Gaussians
-            t = np.linspace(*np.interp([share * accuracy, 1 - share * accuracy], cumulative, fine), n)
+            low, high = np.interp([share * accuracy, 1 - share * accuracy], cumulative, fine)
+            t = np.linspace(low, high, n)
             basis = np.exp(-0.5 * distances[:, None] ** 2 / np.exp(t))
             weights, _ = nnls(basis * emphasis[:, None], wanted * emphasis)
             weights /= weights.sum()

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from . import blending, local
+from . import _memory, blending, local
 from ._parallel import n_threads
 from .centers import Placement
 from .local import KernelModel, LocalModel, Plan, TrainingSet
 
 Floats = NDArray[Any]
+
+MEMORY_SHARE = 0.25  # of what is free, that models may take
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +29,8 @@ class LocalPredictor:
     data : TrainingSet
     placement : Placement
         The centres.
-    models : list of LocalModel, one a centre
+    models : list of LocalModel
+        One a centre; none where they would fill the memory, and are made anew at each prediction instead.
     open_centers : bool
         Whether test points far from all centres get one of their own.
     n_jobs : int or None
@@ -44,8 +47,10 @@ class LocalPredictor:
     def fit(
         cls, plan: Plan, data: TrainingSet, placement: Placement, open_centers: bool, n_jobs: int | None
     ) -> LocalPredictor:
-        """Make the model of every centre."""
-        models = local.fit_all(plan, data, placement.centers, n_jobs)
+        """Make the model of every centre, if there is room for them."""
+        size = plan.count or (plan.features.n_components if plan.features is not None else 0)
+        fits = 8.0 * size**2 * len(placement.centers) < MEMORY_SHARE * _memory.available()
+        models = local.fit_all(plan, data, placement.centers, n_jobs) if fits else []
         return cls(plan, data, placement, models, open_centers, n_jobs)
 
     def updated(self, new: TrainingSet) -> LocalPredictor:
@@ -56,7 +61,9 @@ class LocalPredictor:
             np.concatenate([old.y[:, :-1], new.y[:, :-1]]),
             np.concatenate([old.noise, new.noise]),
         )
-        models = local.update_all(self.plan, self.models, new, data, self.placement.centers, self.n_jobs)
+        models: list[LocalModel] = []
+        if self.models:
+            models = local.update_all(self.plan, self.models, new, data, self.placement.centers, self.n_jobs)
         return LocalPredictor(self.plan, data, self.placement, models, self.open_centers, self.n_jobs)
 
     @property
@@ -83,6 +90,11 @@ class LocalPredictor:
             places = places[self._in_reach(X[places])]
             middles = lattice.middles(lattice.cells(X[places]))
             mean[places], variance[places] = self._opened(X[places], middles, with_variance)
+        elif self.open_centers and self.placement.reach is not None:
+            # Outside its cell, a point is better served by its own nearest neighbours.
+            hole = distance > 1.5 * self.placement.reach[owner]
+            places = np.flatnonzero(hole)
+            mean[places], variance[places] = self._opened(X[places], X[places], with_variance)
         known = np.flatnonzero(~hole)
         mean[known], variance[known] = self._known(X[known], owner[known], with_variance)
         return mean, variance
@@ -156,6 +168,8 @@ class LocalPredictor:
         """Each point by the model of the centre given with it."""
         if len(X) == 0:
             return self._prior(0)
+        if not self.models:
+            return self._opened(X, self.placement.centers[owner], with_variance)
         return local.predict_groups(
             self.plan, self.models, self.placement.centers, X, owner, with_variance, self.n_jobs
         )

@@ -31,7 +31,11 @@ class Report:
     spacing, radius : float or None
         In length scales; None means a single centre, and all points.
     median_neighbours : int
+    by_number : bool
+        Whether neighbourhoods are so many nearest points, instead of those within a radius.
     hyperparameters : dict
+    variance_shares : tuple of float
+        Share of each length scale in the signal variance.
     seconds : dict
         Stage -> time.
     model_bytes : int
@@ -54,7 +58,9 @@ class Report:
     spacing: float | None
     radius: float | None
     median_neighbours: int
+    by_number: bool
     hyperparameters: dict[str, object]
+    variance_shares: tuple[float, ...]
     seconds: dict[str, float]
     model_bytes: int
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
@@ -66,6 +72,7 @@ class Report:
             f"  chosen because  {self.reason}",
             f"  distance        {self._distance()}",
             f"  hyperparameters {', '.join(f'{k} = {_number(v)}' for k, v in self.hyperparameters.items())}",
+            *self._scales(),
             f"  centres         {self._centres()}",
             f"  neighbourhoods  {self._neighbourhoods()}",
             f"  time            {', '.join(f'{k} {v:.2f} s' for k, v in self.seconds.items())}",
@@ -85,6 +92,13 @@ class Report:
             f"{verdict} the tolerance of {self.tolerance:g}"
         )
 
+    def _scales(self) -> list[str]:
+        if len(self.variance_shares) == 1:
+            return []
+        lengths = self.hyperparameters["length_scale"]
+        parts = [f"{_number(length)} ({share:.0%})" for length, share in zip(lengths, self.variance_shares, strict=True)]  # type: ignore[call-overload]
+        return [f"  length scales   {', '.join(parts)} of the signal variance"]
+
     def _centres(self) -> str:
         text = f"{self.n_centers}"
         if self.n_centers == 0:
@@ -98,6 +112,8 @@ class Report:
         return text
 
     def _neighbourhoods(self) -> str:
+        if self.by_number:
+            return f"the {self.median_neighbours} nearest points"
         if self.radius is None:
             return "all points"
         return f"within {self.radius:g} length scales, {self.median_neighbours} points in the median"

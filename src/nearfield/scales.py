@@ -93,7 +93,7 @@ def _is_better(
     if not aside:
         n = sum(block.y.size for block in used)
         extra = (1 + further.kernel.length_scales.shape[1]) * (further.kernel.n_scales - best.kernel.n_scales)
-        return (further.log_likelihood - best.log_likelihood) * n > 0.5 * extra * np.log(n)
+        return bool((further.log_likelihood - best.log_likelihood) * n > 0.5 * extra * np.log(n))
     gains = np.array(
         thread_map(lambda block: (_value(further, block) - _value(best, block)) / block.y.size, aside, n_jobs)
     )

@@ -40,11 +40,14 @@ class Candidate:
         Covering radius of the centres, in length scales; infinite for a single centre.
     plan : Plan
     label : str
+    cell_points : int or None
+        Cells of so many points each, instead of cells of one size.
     """
 
     spacing: float
     plan: Plan
     label: str
+    cell_points: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,6 +16,7 @@ from .. import _memory
 from .._validation import check_integer, check_positive, describe
 from ..kernels import Kernel
 from ..learning import Fixed, Learned, learn
+from ..scales import learn_with_scales
 
 Floats = NDArray[Any]
 
@@ -80,19 +82,25 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             raise ValueError(f"{describe(self, 'ard')} must be True or False. Got {self.ard!r}.")
         if self.progress is not None and not callable(self.progress):
             raise ValueError(f"{describe(self, 'progress')} must be None or callable. Got {self.progress!r}.")
-        self.learned_ = learn(
-            X,
-            y,
-            fixed=fixed,
-            n_scales=n_scales,
-            ard=bool(self.ard),
-            sample_weight=weights,
-            n_restarts=check_integer(self, "n_restarts", 0),
-            time_budget=check_positive(self, "time_budget"),
-            n_jobs=self.n_jobs,
-            rng=check_random_state(self.random_state),
-            progress=self.progress,
-        )
+        options = {
+            "ard": bool(self.ard),
+            "sample_weight": weights,
+            "n_restarts": check_integer(self, "n_restarts", 0),
+            "time_budget": check_positive(self, "time_budget"),
+            "n_jobs": self.n_jobs,
+            "rng": check_random_state(self.random_state),
+            "progress": self.progress,
+        }
+        if fixed.length_scales is None and fixed.variances is None and fixed.noise_variance is None:
+            wanted = self._check_n_scales()
+            self.learned_ = learn_with_scales(X, y, wanted, **options)
+            if wanted is not None and self.learned_.kernel.n_scales < wanted:
+                warnings.warn(
+                    f"n_scales={wanted}, but the data can tell only {self.learned_.kernel.n_scales} apart, which are kept.",
+                    stacklevel=3,
+                )
+        else:
+            self.learned_ = learn(X, y, fixed=fixed, n_scales=n_scales, **options)
         self._set_hyperparameters(self.learned_.kernel, self.learned_.noise_variance)
 
     def _set_hyperparameters(self, kernel: Kernel, noise_variance: float) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from .. import centers, local, tuning
+from .. import centers, local, nearest, tuning
 from .._validation import check_integer, check_option, check_positive, describe
 from ..features import MaclaurinFeatures, TaylorFeatures, taylor
 from ..kernels import Kernel
@@ -205,7 +205,11 @@ class LocalGPRegressor(GPRegressor):
         self.feature_map_ = plan.features
         if isinstance(kind, np.ndarray):
             kind = self._in_length_scales(kind)
-        placement = centers.place(kind, data.X, self.spacing_, n_centers, rng)
+        if choice.candidate.cell_points is not None and isinstance(kind, str) and kind == "auto":
+            middles, reach = centers.leaves(data.X, choice.candidate.cell_points)
+            placement = centers.Placement(middles, None, None, reach=reach)
+        else:
+            placement = centers.place(kind, data.X, self.spacing_, n_centers, rng)
         self.centers_ = placement.centers * self._unit
         clock.lap("centres")
 
@@ -267,7 +271,7 @@ class LocalGPRegressor(GPRegressor):
             if request.radius is not None and request.spacing is not None:
                 seeds = X[rng.choice(len(X), min(len(X), 20), replace=False)]
                 sample = np.concatenate(
-                    [X[i] - s for s, i in zip(seeds, data.within(seeds, request.radius), strict=True)]
+                    [X[i] - s for s, i in zip(seeds, data.neighbourhoods(seeds, request.radius), strict=True)]
                 )
             if request.spacing is not None or self.radius is None:
                 plan = Plan(
@@ -286,7 +290,9 @@ class LocalGPRegressor(GPRegressor):
                 "radius=None takes all points for every centre, which needs features: set features to TaylorFeatures "
                 "or MaclaurinFeatures, or use ExactGPRegressor."
             )
-        return tuning.choose(kernel, data, request, self.n_jobs, rng, self.progress)
+        by_number = kernel.n_scales > 1 and request.radius is None and request.spacing is None and request.features is None
+        choose = nearest.choose if by_number else tuning.choose
+        return choose(kernel, data, request, self.n_jobs, rng, self.progress)
 
     def _check_centers(self) -> Any:
         """`centers` as `centers.place` takes it, but in the units of the data."""
@@ -388,7 +394,7 @@ class LocalGPRegressor(GPRegressor):
         median = len(data.X)
         if radius is not None and len(some):
             median = int(np.median(data.tree.query_radius(some, radius, count_only=True)))
-        exact = predictor.plan.features is None and radius is None
+        exact = predictor.plan.features is None and radius is None and predictor.plan.count is None
         self.report_ = Report(
             n_samples=len(data.X),
             n_features=data.X.shape[1],
@@ -404,12 +410,14 @@ class LocalGPRegressor(GPRegressor):
             n_components=0 if self.feature_map_ is None else self.feature_map_.n_components,
             spacing=self.spacing_,
             radius=radius,
-            median_neighbours=median,
+            median_neighbours=predictor.plan.count or median,
+            by_number=predictor.plan.count is not None,
             hyperparameters={
                 "length_scale": self.length_scale_,
                 "signal_variance": self.signal_variance_,
                 "noise_variance": self.noise_variance_,
             },
+            variance_shares=tuple((self.kernel_.variances / self.kernel_.variance).tolist()),
             seconds=clock.laps,
             model_bytes=predictor.n_bytes,
             trials=tuple((t.candidate.label, t.divergence, t.cost) for t in choice.trials),

@@ -1,0 +1,155 @@
+"""Neighbourhoods by number, for kernels of several length scales.
+
+No radius suits a kernel that knows the building and the region: what counts is to have the nearest points, in kernel
+space, where any sum of Gaussians is exact. Cells hold an equal number of points, so that they are small where data are
+dense. How many neighbours are needed is measured at probes, as in `tuning`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import metrics
+from ._parallel import thread_map
+from .kernels import Kernel
+from .local import Plan, TrainingSet, fit_one, kernel_cost
+from .tuning import MAX_EXACT, SMALL, Candidate, Choice, Request, Trial, exact, exact_cost
+
+Floats = NDArray[Any]
+
+COUNTS = (30, 50, 75, 100, 150, 200, 300, 400, 600, 800)
+CELL_SHARE = 8  # neighbours per point of a cell
+WORLDS, PROBES = 32, 4
+
+
+@dataclass(frozen=True, eq=False)
+class NearWorld:
+    """The nearest points of some probes, and what the exact process on all of them says at the probes.
+
+    Attributes
+    ----------
+    X, y, noise : ndarrays of shape (n, d), (n, k + 1), (n,)
+    probes : ndarray of shape (m, d)
+    probe_noise : ndarray of shape (m,)
+    mean, variance : ndarrays of shape (m, k + 1), (m,)
+        The reference.
+    directions : ndarray of shape (m, d)
+        Where in its cell each probe lies: uniform in the unit ball.
+    """
+
+    X: Floats
+    y: Floats
+    noise: Floats
+    probes: Floats
+    probe_noise: Floats
+    mean: Floats
+    variance: Floats
+    directions: Floats
+
+    def divergence(self, plan: Plan, cell_points: int) -> float:
+        """Mean KL(candidate || reference) over the probes, per target, as observations."""
+        assert plan.count is not None
+        total = 0.0
+        for i, probe in enumerate(self.probes):
+            distances = np.sum((self.X - probe) ** 2, axis=1)
+            reach = np.partition(distances, cell_points - 1)[cell_points - 1] ** 0.5
+            center = probe + reach * self.directions[i]
+            near = np.argpartition(np.sum((self.X - center) ** 2, axis=1), plan.count - 1)[: plan.count]
+            model = fit_one(plan, self.X[near] - center, self.y[near], self.noise[near])
+            mean, variance = model.predict(plan, (probe - center)[None], with_variance=True)
+            assert variance is not None
+            noise = self.probe_noise[i]
+            k = mean.shape[1] - 1
+            total += float(
+                metrics.kl_divergence(
+                    mean[0, :k],
+                    np.repeat(variance + noise, k),
+                    self.mean[i, :k],
+                    np.repeat(self.variance[i] + noise, k),
+                ).mean()
+            )
+        return total / len(self.probes)
+
+
+def choose(
+    kernel: Kernel,
+    data: TrainingSet,
+    request: Request,
+    n_jobs: int | None,
+    rng: np.random.RandomState,
+    progress: Callable[[str, float, float], None] | None = None,
+) -> Choice:
+    """Fewest neighbours that meet the tolerance at the probes; the exact process where that is cheaper or nothing does."""
+    n = len(data.X)
+    if n <= SMALL:
+        return Choice(exact(kernel), 0.0, 0.0, True, f"{n} points are few enough for the exact Gaussian process")
+    worlds = _make_worlds(kernel, data, request.tolerance, n_jobs, rng)
+    counts = [c for c in COUNTS if c <= len(worlds[0].X) // 2]
+    trials: list[Trial] = []
+
+    def measure(count: int) -> Trial:
+        candidate = _candidate(kernel, count)
+        assert candidate.cell_points is not None
+        cell = candidate.cell_points
+        values = np.array(thread_map(lambda world: world.divergence(candidate.plan, cell), worlds, n_jobs))
+        cost = n * (kernel.n_scales * kernel_cost(count) / cell + 2 * count**2)
+        error = float(values.std(ddof=1) / len(values) ** 0.5)
+        trials.append(Trial(candidate, float(values.mean()), error, cost))
+        if progress is not None:
+            progress("tuning", min(len(trials) / 5, 1.0), trials[-1].divergence)
+        return trials[-1]
+
+    best: Trial | None = None
+    low, high = 0, len(counts) - 1
+    while low <= high:
+        middle = (low + high) // 2
+        trial = measure(counts[middle])
+        if trial.divergence + trial.error <= 0.8 * request.tolerance:
+            best, high = trial, middle - 1
+        else:
+            low = middle + 1
+    n_probes = sum(len(world.probes) for world in worlds)
+    if n <= MAX_EXACT and (best is None or best.cost > exact_cost(n)):
+        why = "it is the cheapest" if best is not None else "nothing cheaper meets the tolerance"
+        return Choice(exact(kernel), 0.0, 0.0, True, why, tuple(trials), n_probes)
+    met = best is not None
+    chosen = best or min(trials, key=lambda t: t.divergence)
+    reason = "cheapest of those measured that meet the tolerance" if met else "closest of those measured"
+    return Choice(chosen.candidate, chosen.divergence, chosen.error, met, reason, tuple(trials), n_probes)
+
+
+def _candidate(kernel: Kernel, count: int) -> Candidate:
+    plan = Plan(kernel, None, None, count=count)
+    return Candidate(np.inf, plan, f"the {count} nearest points in kernel space", max(count // CELL_SHARE, 4))
+
+
+def _make_worlds(
+    kernel: Kernel, data: TrainingSet, tolerance: float, n_jobs: int | None, rng: np.random.RandomState
+) -> list[NearWorld]:
+    n, d = data.X.shape
+    size = min(1500 if tolerance >= 5e-4 else 2500, n - PROBES)
+    seeds = rng.choice(n, WORLDS, replace=False)
+    directions = rng.standard_normal((WORLDS, PROBES, d))
+    directions *= rng.random_sample((WORLDS, PROBES, 1)) ** (1 / d) / np.linalg.norm(directions, axis=-1, keepdims=True)
+    others = rng.random_sample((WORLDS, PROBES - 1))
+    plan = Plan(kernel, None, None)
+
+    def one(i: int) -> NearWorld:
+        origin = data.X[seeds[i]]
+        found = data.tree.query(origin[None], k=size + PROBES, return_distance=False)[0]
+        found = np.concatenate([[seeds[i]], found[found != seeds[i]]])
+        # Beside the point itself, a few of its near neighbours are set aside too.
+        places = np.unique(np.concatenate([[0], 1 + (others[i] * min(100, size // 4)).astype(np.int64)]))
+        aside, kept = found[places], np.delete(found, places)
+        X, y, noise = data.X[kept] - origin, data.y[kept], data.noise[kept]
+        probes = data.X[aside] - origin
+        mean, variance = fit_one(plan, X, y, noise).predict(plan, probes, with_variance=True)
+        assert variance is not None
+        return NearWorld(X, y, noise, probes, data.noise[aside], mean, variance, directions[i, : len(probes)])
+
+    return thread_map(one, range(WORLDS), n_jobs)
