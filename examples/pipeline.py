@@ -18,7 +18,7 @@ def main():
     X, y = make_data(4000)
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random_state=0)
 
-    model = make_pipeline(StandardScaler(), nf.LocalGPRegressor(tolerance=1e-2, random_state=0))
+    model = make_pipeline(StandardScaler(), nf.LocalGPRegressor(n_scales=1, tolerance=1e-2, random_state=0))
     search = GridSearchCV(
         model, {"localgpregressor__ard": [False, True]}, cv=2, scoring="neg_root_mean_squared_error"
     ).fit(X_train, y_train)

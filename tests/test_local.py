@@ -70,15 +70,12 @@ def test_neighbourhoods_are_those_of_brute_force():
     data = training()
     centers = np.random.RandomState(1).uniform(-1, 6, (20, 2))
     distances = cdist(centers, data.X)
-    for found, row in zip(data.within(centers, 1.3), distances, strict=True):
+    for found, row in zip(data.neighbourhoods(centers, 1.3), distances, strict=True):
         np.testing.assert_array_equal(np.sort(found), np.flatnonzero(row <= 1.3))
-    for found in data.within(centers, None):
+    for found in data.neighbourhoods(centers, None):
         np.testing.assert_array_equal(found, np.arange(300))
-    for found, row in zip(data.within(centers, 0.2, least=9), distances, strict=True):
-        if np.sum(row <= 0.2) < 9:
-            np.testing.assert_array_equal(np.sort(found), np.sort(np.argsort(row)[:9]))
-        else:
-            np.testing.assert_array_equal(np.sort(found), np.flatnonzero(row <= 0.2))
+    for found, row in zip(data.neighbourhoods(centers, None, count=9), distances, strict=True):
+        np.testing.assert_array_equal(np.sort(found), np.sort(np.argsort(row)[:9]))
 
 
 def test_a_training_set_has_a_column_of_ones_beside_its_targets():

@@ -12,8 +12,8 @@ from nearfield.tuning import Request, choose
 KERNEL = Kernel.gaussian(1.0)
 NOISE = 0.09
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": NOISE, "random_state": 0}
-N_TRAIN, N_TEST = 2600, 800
-WIDTHS = {1: 50.0, 2: 12.0, 3: 6.0}
+N_TRAIN, N_TEST = 2200, 600
+WIDTHS = {1: 45.0, 2: 11.0, 3: 5.5}
 
 
 def draw(X, seed, n_waves=200):

@@ -32,6 +32,14 @@ def check_option(estimator: object, name: str, options: Sequence[str]) -> str:
     return value
 
 
+def check_bool(estimator: object, name: str) -> bool:
+    """Truth value."""
+    value = getattr(estimator, name)
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{describe(estimator, name)} must be True or False. Got {value!r}.")
+    return bool(value)
+
+
 def check_positive(estimator: object, name: str) -> float:
     """Positive, finite number."""
     value = getattr(estimator, name)

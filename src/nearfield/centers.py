@@ -109,6 +109,13 @@ class Lattice:
         return group_rows(self.cells(X))
 
 
+def _middle(X: Floats) -> Floats:
+    """Mean of the points, or their median where an outlier takes the mean so far away that their digits are lost."""
+    mean, median = X.mean(axis=0), np.median(X, axis=0)
+    result: Floats = np.where(np.abs(mean - median) < 2.0**20, mean, median)
+    return result
+
+
 def middles_of_groups(X: Floats, owner: Integers, n_groups: int) -> Floats:
     """Middle of the bounding box of each group of points: nearer to them than the middle of their cell."""
     order = np.argsort(owner, kind="stable")
@@ -201,8 +208,10 @@ def place(
         return Placement(kmeans(X, n, rng), spacing, lattice)
     if kind == "random" and n is not None:
         return Placement(X[rng.choice(len(X), min(n, len(X)), replace=False)], spacing, lattice)
-    if kind == "mean" or spacing is None or lattice is None:
+    if kind == "mean":
         return Placement(X.mean(axis=0)[None], spacing, lattice)
+    if spacing is None or lattice is None:
+        return Placement(_middle(X)[None], spacing, lattice)
     if kind == "net":
         return Placement(greedy_net(X, spacing, rng), spacing, lattice)
     cells, owner = lattice.occupied(X)

@@ -124,11 +124,19 @@ def learn(
         final.converged,
         space.on_bounds(theta),
     )
-    if not learned.converged:
-        _warn(_early_stop(learned.seconds, learned.n_evaluations, time_budget))
-    if learned.on_bounds:
-        _warn(f"These estimates sit on a bound: {'; '.join(learned.on_bounds)}.")
+    for message in complaints(learned, time_budget):
+        warn(message)
     return learned
+
+
+def complaints(learned: Learned, time_budget: float) -> list[str]:
+    """What a user should know of how learning went: nothing, where all went well."""
+    messages = []
+    if not learned.converged:
+        messages.append(_early_stop(learned.seconds, learned.n_evaluations, time_budget))
+    if learned.on_bounds:
+        messages.append(f"These estimates sit on a bound: {'; '.join(learned.on_bounds)}.")
+    return messages
 
 
 def _early_stop(seconds: float, n_evaluations: int, time_budget: float) -> str:
@@ -138,8 +146,9 @@ def _early_stop(seconds: float, n_evaluations: int, time_budget: float) -> str:
     )
 
 
-def _warn(message: str) -> None:
-    warnings.warn(message, ConvergenceWarning, stacklevel=5)  # the line that called fit
+def warn(message: str) -> None:
+    """Warn at the line that called `fit`, three calls up from where this is called."""
+    warnings.warn(message, ConvergenceWarning, stacklevel=5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,5 +270,5 @@ def maximise_feature_likelihood(
 
     top = climb(objective, start[free], bounds, deadline=began + time_budget, progress=report)
     if not top.converged:
-        _warn(_early_stop(time.perf_counter() - began, top.n_evaluations, time_budget))
+        warn(_early_stop(time.perf_counter() - began, top.n_evaluations, time_budget))
     return filled(top.point)

@@ -45,7 +45,9 @@ def matern(nu: float, length_scale: float = 1.0, variance: float = 1.0, accuracy
     if not nu >= 0.25:
         raise ValueError(f"The 'nu' argument must be at least 0.25. Got {nu!r}.")
     # The square of the length scale is gamma distributed with shape nu and mean 1.
-    return _mixture(lambda t: nu * t - nu * np.exp(t), lambda r: matern_covariance(nu, r), length_scale, variance, accuracy)
+    return _mixture(
+        lambda t: nu * t - nu * np.exp(t), lambda r: matern_covariance(nu, r), length_scale, variance, accuracy
+    )
 
 
 def rational_quadratic(

@@ -84,7 +84,7 @@ def choose(
     rng: np.random.RandomState,
     progress: Callable[[str, float, float], None] | None = None,
 ) -> Choice:
-    """Fewest neighbours that meet the tolerance at the probes; the exact process where that is cheaper or nothing does."""
+    """Fewest neighbours that meet the tolerance at the probes, or the exact process where that is cheaper."""
     n = len(data.X)
     if n <= SMALL:
         return Choice(exact(kernel), 0.0, 0.0, True, f"{n} points are few enough for the exact Gaussian process")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,11 @@ class Report:
     spacing: float | None
     radius: float | None
     median_neighbours: int
-    by_number: bool
     hyperparameters: dict[str, object]
-    variance_shares: tuple[float, ...]
     seconds: dict[str, float]
     model_bytes: int
+    by_number: bool = False
+    variance_shares: tuple[float, ...] = (1.0,)
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
@@ -95,8 +96,8 @@ class Report:
     def _scales(self) -> list[str]:
         if len(self.variance_shares) == 1:
             return []
-        lengths = self.hyperparameters["length_scale"]
-        parts = [f"{_number(length)} ({share:.0%})" for length, share in zip(lengths, self.variance_shares, strict=True)]  # type: ignore[call-overload]
+        lengths: Any = self.hyperparameters["length_scale"]
+        parts = [f"{_number(v)} ({share:.0%})" for v, share in zip(lengths, self.variance_shares, strict=True)]
         return [f"  length scales   {', '.join(parts)} of the signal variance"]
 
     def _centres(self) -> str:

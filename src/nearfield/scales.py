@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ._parallel import thread_map
 from .blocks import Block, make_blocks
-from .learning import Learned, learn
+from .learning import Learned, complaints, learn, warn
 from .likelihood import kernel_log_likelihood
 from .search import Fixed
 
@@ -26,7 +26,14 @@ LEAST_GAIN = 2e-3  # nats a point that a further scale must gain on blocks kept 
 
 
 def learn_with_scales(
-    X: Floats, y: Floats, n_scales: int | None, *, ard: bool, rng: np.random.RandomState, time_budget: float, **options: Any
+    X: Floats,
+    y: Floats,
+    n_scales: int | None,
+    *,
+    ard: bool,
+    rng: np.random.RandomState,
+    time_budget: float,
+    **options: Any,
 ) -> Learned:
     """Learn everything, the number of Gaussians included.
 
@@ -36,12 +43,10 @@ def learn_with_scales(
     y : ndarray of shape (n, k)
         Centred targets.
     n_scales : int or None
-        Number of Gaussians; None picks it. Those that vanish or coincide are dropped in either case.
+        Number of Gaussians, more than 1; None picks it. Those that vanish or coincide are dropped in either case.
     **options
         Further options of `learn`.
     """
-    if n_scales == 1:
-        return learn(X, y, fixed=Fixed(), n_scales=1, ard=ard, rng=rng, time_budget=time_budget, **options)
     began = time.perf_counter()
     blocks = make_blocks(X, y, options.get("sample_weight"), BLOCKS + BLOCKS_ASIDE, ard, rng)
     used, aside = _divided(blocks)
@@ -49,8 +54,7 @@ def learn_with_scales(
     def with_scales(J: int) -> Learned:
         left = max(time_budget - (time.perf_counter() - began), 1.0)
         with warnings.catch_warnings():
-            if J > 1:  # a further scale on its bound is a scale too many, and is dropped below
-                warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore", ConvergenceWarning)  # said once, of what is kept
             found = learn(
                 X,
                 y,
@@ -76,7 +80,11 @@ def learn_with_scales(
             if further.kernel.n_scales < J or not _is_better(further, best, used, aside, options.get("n_jobs")):
                 break
             best = further
-    return replace(best, seconds=time.perf_counter() - began)
+    best = replace(best, seconds=time.perf_counter() - began)
+    if best.kernel.n_scales == 1:  # a further scale on its bound says no more than that it is one too many
+        for message in complaints(best, time_budget):
+            warn(message)
+    return best
 
 
 def _divided(blocks: list[Block]) -> tuple[list[Block], list[Block]]:
@@ -86,9 +94,7 @@ def _divided(blocks: list[Block]) -> tuple[list[Block], list[Block]]:
     return [b for i, b in enumerate(blocks) if i % 3 != 2], blocks[2::3]
 
 
-def _is_better(
-    further: Learned, best: Learned, used: list[Block], aside: list[Block], n_jobs: int | None
-) -> bool:
+def _is_better(further: Learned, best: Learned, used: list[Block], aside: list[Block], n_jobs: int | None) -> bool:
     """Whether a further scale pays: on blocks kept aside, or where there are none by Schwarz's criterion."""
     if not aside:
         n = sum(block.y.size for block in used)

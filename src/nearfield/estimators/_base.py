@@ -91,12 +91,12 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             "rng": check_random_state(self.random_state),
             "progress": self.progress,
         }
-        if fixed.length_scales is None and fixed.variances is None and fixed.noise_variance is None:
-            wanted = self._check_n_scales()
+        wanted = self._check_n_scales()
+        if wanted != 1 and fixed.length_scales is None and fixed.variances is None and fixed.noise_variance is None:
             self.learned_ = learn_with_scales(X, y, wanted, **options)
             if wanted is not None and self.learned_.kernel.n_scales < wanted:
                 warnings.warn(
-                    f"n_scales={wanted}, but the data can tell only {self.learned_.kernel.n_scales} apart, which are kept.",
+                    f"n_scales={wanted}, but the data tell only {self.learned_.kernel.n_scales} apart; those are kept.",
                     stacklevel=3,
                 )
         else:

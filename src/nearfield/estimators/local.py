@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from .. import centers, local, nearest, tuning
-from .._validation import check_integer, check_option, check_positive, describe
+from .._validation import check_bool, check_integer, check_option, check_positive, describe
 from ..features import MaclaurinFeatures, TaylorFeatures, taylor
 from ..kernels import Kernel
 from ..local import LocalFeatures, Plan, TrainingSet
@@ -235,8 +235,6 @@ class LocalGPRegressor(GPRegressor):
         X, y, weights = self._validate_training(X, y, sample_weight, reset=False)
         if y.shape[1] != len(self.y_mean_):
             raise ValueError(f"The 'y' argument must have {len(self.y_mean_)} targets as in fit. Got {y.shape[1]}.")
-        if len(X) == 0:  # nothing but weights of 0
-            return self
         new = TrainingSet.of(self._in_length_scales(X), y - self._offset, self._local_noise(len(X), weights))
         predictor = self._predictor.updated(new)
         added = float(len(y) if weights is None else weights.sum())
@@ -290,7 +288,9 @@ class LocalGPRegressor(GPRegressor):
                 "radius=None takes all points for every centre, which needs features: set features to TaylorFeatures "
                 "or MaclaurinFeatures, or use ExactGPRegressor."
             )
-        by_number = kernel.n_scales > 1 and request.radius is None and request.spacing is None and request.features is None
+        by_number = (
+            kernel.n_scales > 1 and request.radius is None and request.spacing is None and request.features is None
+        )
         choose = nearest.choose if by_number else tuning.choose
         return choose(kernel, data, request, self.n_jobs, rng, self.progress)
 
@@ -352,6 +352,8 @@ class LocalGPRegressor(GPRegressor):
     # ---- parameters and report -----------------------------------------------------------------------------------
 
     def _check_request(self) -> tuning.Request:
+        for name in ("correction", "blend", "open_centers"):
+            check_bool(self, name)
         features = None
         if isinstance(self.features, (TaylorFeatures, MaclaurinFeatures)):
             features = self._given_features
