@@ -2,8 +2,6 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-DATA ?= $(wildcard ../shared/data)
-export NEARFIELD_DATA ?= $(abspath $(DATA))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format bench clean

@@ -34,9 +34,7 @@ def main():
             row += [f"{kl:.3g}", f"{nf.metrics.rmse(y_test, mean):.4f}", f"{seconds:.2f}"]
         rows.append([*row, published or ""])
     print(f"{len(X)} training, {len(X_test)} test points; exact RMSE {nf.metrics.rmse(y_test, mean_ref):.4f}\n")
-    common.table(
-        ["D", "KL sum, ours", "RMSE", "s", "KL sum, paper's map", "RMSE", "s", "published best KL"], rows
-    )
+    common.table(["D", "KL sum, ours", "RMSE", "s", "KL sum, paper's map", "RMSE", "s", "published best KL"], rows)
 
 
 if __name__ == "__main__":

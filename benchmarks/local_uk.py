@@ -30,7 +30,8 @@ def main():
         "automatic, tolerance 1e-3": nf.LocalGPRegressor(**HYPERPARAMETERS, random_state=0),
         "automatic, tolerance 1e-4": nf.LocalGPRegressor(**HYPERPARAMETERS, tolerance=1e-4, random_state=0),
     } | {
-        f"paper, D = {D}": nf.LocalGPRegressor.from_paper(D, **HYPERPARAMETERS, random_state=0) for D in (128, 256, 1024)
+        f"paper, D = {D}": nf.LocalGPRegressor.from_paper(D, **HYPERPARAMETERS, random_state=0)
+        for D in (128, 256, 1024)
     }
     rows = [["exact", "", "", "0", "", f"{nf.metrics.rmse(y_test, mean_ref):.4f}", f"{seconds_ref:.2f}", "1"]]
     for label, model in models.items():

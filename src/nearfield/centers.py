@@ -139,6 +139,17 @@ def group_rows(rows: Integers) -> tuple[Integers, Integers]:
     return distinct, inverse.reshape(-1)
 
 
+def graded_cells(X: Floats, distance: Floats) -> Floats:
+    """Middle of the cell of each point, in lattices whose sides double with the distance from the data.
+
+    Far from the data the answer varies slowly, and many points share a cell.
+    """
+    with np.errstate(divide="ignore"):
+        side = np.exp2(np.floor(np.log2(np.maximum(distance, 1e-300) / 4)))[:, None]
+    result: Floats = (np.floor(X / side) + 0.5) * side
+    return result
+
+
 def leaves(X: Floats, n_points: int) -> tuple[Floats, Floats]:
     """Middles of cells of about `n_points` points each, and how far their points reach from them."""
     tree = KDTree(X, leaf_size=max(n_points // 2, 1))  # its leaves hold up to twice as many

@@ -5,8 +5,10 @@ r"""The kernel: a sum of Gaussians, of which one is the plain case.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 
 import array_api_compat
 import numpy as np
@@ -83,25 +85,32 @@ class Kernel:
         -------
         K : array of shape (..., n, m)
         """
-        total = None
-        for scales, variance in self.components():
-            part = _gaussian(X, Y, scales, variance)
-            if total is None:
-                total = part
-            else:
-                total += part
-        return total
+        if self.length_scales.shape[1] > 1:
+            parts = (
+                _gaussian(squared_distances(X / like(scales, X), Y / like(scales, Y)), 1.0, variance)
+                for scales, variance in self.components()
+            )
+            return reduce(operator.iadd, parts)
+        # One length scale for all columns: the distances serve every component, the last in their own memory.
+        unit = float(self.length_scales[-1, 0])
+        distances = squared_distances(X / unit, Y / unit)
+        last = self.n_scales - 1
+        parts = (
+            _gaussian(distances if j == last else +distances, float(scales[0]) / unit, variance)
+            for j, (scales, variance) in enumerate(self.components())
+        )
+        return reduce(operator.iadd, parts)
 
 
-def _gaussian(X: Array, Y: Array, scales: NDArray[np.float64], variance: float) -> Array:
-    X, Y = X / like(scales, X), Y / like(scales, Y)
-    K = squared_distances(X, Y)
-    if isinstance(K, np.ndarray):  # in place: these matrices are what fills the memory
-        K *= -0.5
+def _gaussian(squared_distances: Array, length_scale: float, variance: float) -> Array:
+    """Kernel of one Gaussian; NumPy arrays are overwritten, since these matrices are what fills the memory."""
+    K = squared_distances
+    if isinstance(K, np.ndarray):
+        K *= -0.5 / length_scale**2
         np.exp(K, out=K)
         K *= variance
         return K
-    return variance * namespace(K).exp(-0.5 * K)
+    return variance * namespace(K).exp((-0.5 / length_scale**2) * K)
 
 
 def squared_distances(X: Array, Y: Array) -> Array:

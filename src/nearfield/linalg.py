@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -22,8 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cython_blas, cython_lapack
 
+from ._parallel import single_threaded_blas
+
 Floats = NDArray[Any]
 
+MAX_THREADED = 12_000
 _JITTERS = (1e-12, 1e-10, 1e-8, 1e-6)
 _PREFIX = {"f": "s", "d": "d"}
 
@@ -112,7 +116,9 @@ def cholesky_in_place(A: Floats) -> bool:
     if n == 0:
         return True
     info = ctypes.c_int(0)
-    _ROUTINES["potrf", A.dtype.char](_ADDRESS["L"], _int(n), A.ctypes.data, _int(n), ctypes.byref(info))
+    # Factorisations of more rows on several threads have been seen to crash in OpenBLAS 0.3.30.
+    with single_threaded_blas() if n > MAX_THREADED else nullcontext():
+        _ROUTINES["potrf", A.dtype.char](_ADDRESS["L"], _int(n), A.ctypes.data, _int(n), ctypes.byref(info))
     # A NaN can pass through the factorisation; it always reaches the last pivot.
     return info.value == 0 and bool(np.isfinite(A[-1, -1]))
 

@@ -18,12 +18,12 @@ from . import metrics
 from ._parallel import thread_map
 from .kernels import Kernel
 from .local import Plan, TrainingSet, fit_one, kernel_cost
-from .tuning import MAX_EXACT, SMALL, Candidate, Choice, Request, Trial, exact, exact_cost
+from .tuning import MARGIN, MAX_EXACT, SMALL, Candidate, Choice, Request, Trial, exact, exact_cost
 
 Floats = NDArray[Any]
 
 COUNTS = (30, 50, 75, 100, 150, 200, 300, 400, 600, 800)
-CELL_SHARE = 8  # neighbours per point of a cell
+CELL_SHARES = (8, 4)  # neighbours per point of a cell: smaller cells are more accurate, larger ones cheaper
 WORLDS, PROBES = 32, 4
 
 
@@ -92,27 +92,35 @@ def choose(
     counts = [c for c in COUNTS if c <= len(worlds[0].X) // 2]
     trials: list[Trial] = []
 
-    def measure(count: int) -> Trial:
-        candidate = _candidate(kernel, count)
-        assert candidate.cell_points is not None
-        cell = candidate.cell_points
+    def cost_of(count: int, share: int) -> float:
+        return n * (kernel.n_scales * kernel_cost(count) / _cell_points(count, share) + 2 * count**2)
+
+    def measure(count: int, share: int) -> Trial:
+        candidate, cell = _candidate(kernel, count, share), _cell_points(count, share)
         values = np.array(thread_map(lambda world: world.divergence(candidate.plan, cell), worlds, n_jobs))
-        cost = n * (kernel.n_scales * kernel_cost(count) / cell + 2 * count**2)
         error = float(values.std(ddof=1) / len(values) ** 0.5)
-        trials.append(Trial(candidate, float(values.mean()), error, cost))
+        trials.append(Trial(candidate, float(values.mean()), error, cost_of(count, share)))
         if progress is not None:
             progress("tuning", min(len(trials) / 5, 1.0), trials[-1].divergence)
         return trials[-1]
+
+    def meets(trial: Trial) -> bool:
+        return trial.divergence + trial.error <= MARGIN * request.tolerance
 
     best: Trial | None = None
     low, high = 0, len(counts) - 1
     while low <= high:
         middle = (low + high) // 2
-        trial = measure(counts[middle])
-        if trial.divergence + trial.error <= 0.8 * request.tolerance:
+        trial = measure(counts[middle], CELL_SHARES[0])
+        if meets(trial):
             best, high = trial, middle - 1
         else:
             low = middle + 1
+    if best is not None:
+        for count in counts[low : low + 2]:
+            if cost_of(count, CELL_SHARES[1]) < best.cost:
+                trial = measure(count, CELL_SHARES[1])
+                best = trial if meets(trial) else best
     n_probes = sum(len(world.probes) for world in worlds)
     if n <= MAX_EXACT and (best is None or best.cost > exact_cost(n)):
         why = "it is the cheapest" if best is not None else "nothing cheaper meets the tolerance"
@@ -123,9 +131,13 @@ def choose(
     return Choice(chosen.candidate, chosen.divergence, chosen.error, met, reason, tuple(trials), n_probes)
 
 
-def _candidate(kernel: Kernel, count: int) -> Candidate:
+def _candidate(kernel: Kernel, count: int, share: int) -> Candidate:
     plan = Plan(kernel, None, None, count=count)
-    return Candidate(np.inf, plan, f"the {count} nearest points in kernel space", max(count // CELL_SHARE, 4))
+    return Candidate(np.inf, plan, f"the {count} nearest points in kernel space", _cell_points(count, share))
+
+
+def _cell_points(count: int, share: int) -> int:
+    return max(count // share, 4)
 
 
 def _make_worlds(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,13 @@ from scipy.spatial import cKDTree
 
 from . import _memory, blending, local
 from ._parallel import n_threads
-from .centers import Placement
+from .centers import Placement, graded_cells
 from .local import KernelModel, LocalModel, Plan, TrainingSet
 
 Floats = NDArray[Any]
 
 MEMORY_SHARE = 0.25  # of what is free, that models may take
+HOLE_FACTOR = 4  # times as many neighbours for places far from the data
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +92,13 @@ class LocalPredictor:
             middles = lattice.middles(lattice.cells(X[places]))
             mean[places], variance[places] = self._opened(X[places], middles, with_variance)
         elif self.open_centers and self.placement.reach is not None:
-            # Outside its cell, a point is better served by its own nearest neighbours.
+            # Outside its cell, a point is better served by neighbours of its own, and by more of them: what the long
+            # scales say there comes from afar.
             hole = distance > 1.5 * self.placement.reach[owner]
             places = np.flatnonzero(hole)
-            mean[places], variance[places] = self._opened(X[places], X[places], with_variance)
+            wider = replace(self.plan, count=HOLE_FACTOR * (self.plan.count or 1))
+            middles = graded_cells(X[places], distance[places])
+            mean[places], variance[places] = replace(self, plan=wider)._opened(X[places], middles, with_variance)
         known = np.flatnonzero(~hole)
         mean[known], variance[known] = self._known(X[known], owner[known], with_variance)
         return mean, variance

@@ -25,6 +25,7 @@ Floats = NDArray[Any]
 SMALL = 1500  # the exact process is as quick as any choice
 MAX_EXACT = 12_000  # beyond, the exact process takes too long to be a way out
 MAX_COLUMNS = 1300
+MARGIN = 0.6  # share of the tolerance that a figure may take up: it comes from few probes
 RADII = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0)
 MACLAURIN_COLUMNS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 SUBSET, SUBSET_PROBES = 3000, 100
@@ -216,16 +217,22 @@ class _Bench:
             label = f"{features.n_components} features"
         elif d <= 3 or taylor.n_monomials(d, int(np.ceil(richness * radius**2))) <= 128:
             degree = int(np.ceil(richness * radius**2))
-            if taylor.n_monomials(d, degree) > MAX_COLUMNS:
+            if taylor.n_monomials(d, degree) <= MAX_COLUMNS:
+                features, label = _taylor(self.kernel, d, degree), f"Taylor features of degree {degree}"
+            elif self._neighbours(radius) <= MAX_COLUMNS:
+                features, label = None, "kernel space"
+            else:
                 return None
-            features = _taylor(self.kernel, d, degree)
-            label = f"Taylor features of degree {degree}"
         else:
             columns = 512 if richness > 1 else 256
             features = _maclaurin(self.kernel, self._sample(radius), columns, self.rng)
             label = f"{features.n_components} Maclaurin features"
         plan = Plan(self.kernel, radius, features, correction=request.correction)
         return Candidate(spacing, plan, label)
+
+    def _neighbours(self, radius: float) -> float:
+        """Points within `radius` of a probe, on average over the probes."""
+        return float(np.mean([w.counts[np.sum(w.X**2, axis=1) <= radius**2].sum() for w in self.worlds]))
 
     def _sample(self, radius: float) -> Floats:
         """Relative positions within neighbourhoods."""
@@ -274,7 +281,7 @@ class _Bench:
 
     def meets(self, trial: Trial) -> bool:
         """Whether a trial meets the tolerance, with room for the error of measurement."""
-        return trial.divergence + trial.error <= 0.8 * self.request.tolerance
+        return trial.divergence + trial.error <= MARGIN * self.request.tolerance
 
     # ---- searching -----------------------------------------------------------------------------------------------
 
@@ -284,8 +291,9 @@ class _Bench:
             return self._confirmed(self._measure_all(self._around_fixed_radius()))
         while True:
             best = self._climb()
-            needed = best.candidate.plan.radius if best is not None else None
-            if best is None or needed is None or needed <= self.radius - 1.0 or self.radius >= 9.0:
+            if best is None or best.candidate.plan.radius is None or self.radius >= 9.0:
+                break
+            if self.meets(best) and best.candidate.plan.radius <= self.radius - 1.0:
                 break
             self.open(self.radius + 2.0)  # the worlds were too small to judge
         if best is not None and self.meets(best):

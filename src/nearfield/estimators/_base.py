@@ -201,6 +201,17 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             "return_std=True gives the standard deviations alone, whatever the number of points.",
         )
 
+    @staticmethod
+    def _weighted_mean(y: Floats, weights: Floats | None) -> Floats:
+        mean = np.average(y, axis=0, weights=weights)
+        # The mean of equal numbers may differ from them by rounding, and what that leaves would pass for a signal.
+        result: Floats = np.where(y.min(axis=0) == y.max(axis=0), y[0], mean)
+        return result
+
+
+class JointGPRegressor(GPRegressor):
+    """A regressor that knows the joint distribution of many test points, and so can draw functions."""
+
     def _covariance(self, covariance: Floats, include_noise: bool) -> Floats:
         # Rounding must not make a variance negative.
         variance = np.maximum(np.diagonal(covariance), 0.0) + (self.noise_variance_ if include_noise else 0.0)
@@ -231,11 +242,6 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         draws: Floats = (root @ rng.standard_normal((m, k * n_samples))).reshape(m, k, n_samples)
         draws += mean.reshape(m, k, 1)
         return draws[:, 0] if mean.ndim == 1 else draws
-
-    @staticmethod
-    def _weighted_mean(y: Floats, weights: Floats | None) -> Floats:
-        result: Floats = np.average(y, axis=0, weights=weights)
-        return result
 
 
 def _square_root(covariance: Floats) -> Floats:

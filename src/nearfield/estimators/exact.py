@@ -10,12 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _memory
 from ..posterior import KernelPosterior
-from ._base import GPRegressor
+from ._base import JointGPRegressor
 
 Floats = NDArray[Any]
 
 
-class ExactGPRegressor(GPRegressor):
+class ExactGPRegressor(JointGPRegressor):
     """Exact Gaussian-process regression with a Gaussian kernel (Eq. 1): O(n^3) time and O(n^2) memory.
 
     Parameters

@@ -19,12 +19,12 @@ from ..learning import maximise_feature_likelihood
 from ..posterior import FeaturePosterior
 from ..search import CONSTANT_SPREAD
 from ..statistics import Statistics
-from ._base import GPRegressor
+from ._base import JointGPRegressor
 
 Floats = NDArray[Any]
 
 
-class FeatureGPRegressor(GPRegressor):
+class FeatureGPRegressor(JointGPRegressor):
     """Gaussian-process regression in the space of `D` features (Eq. 2): O(n D^2) time, O(D^2) memory.
 
     Parameters
@@ -124,7 +124,8 @@ class FeatureGPRegressor(GPRegressor):
         X, y, weights = self._validate_training(X, y, sample_weight, reset=False)
         if y.shape[1] != len(self.y_mean_):
             raise ValueError(f"The 'y' argument must have {len(self.y_mean_)} targets as in fit. Got {y.shape[1]}.")
-        self._condition(self.statistics_ + self._sums(X, y - self._offset, weights))
+        if len(X):  # there may be none of positive weight
+            self._condition(self.statistics_ + self._sums(X, y - self._offset, weights))
         return self
 
     def predict(

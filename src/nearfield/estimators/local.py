@@ -283,6 +283,9 @@ class LocalGPRegressor(GPRegressor):
                     request.spacing if request.spacing is not None else np.inf, plan, "as given"
                 )
                 return tuning.Choice(candidate, np.nan, np.nan, True, "spacing, radius and features were given")
+        if request.kernel_space and request.radius is not None and request.spacing is not None:
+            candidate = tuning.Candidate(request.spacing, Plan(kernel, request.radius, None), "kernel space")
+            return tuning.Choice(candidate, np.nan, np.nan, True, "spacing, radius and features were given")
         if self.radius is None:
             raise ValueError(
                 "radius=None takes all points for every centre, which needs features: set features to TaylorFeatures "
