@@ -1,8 +1,8 @@
 """A picture with and without blending: the seams between cells, and what blending does to the distance from exact."""
 
-import _common as common
 import numpy as np
 
+import _common as common
 import nearfield as nf
 
 HYPERPARAMETERS = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1}

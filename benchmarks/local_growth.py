@@ -10,10 +10,10 @@ import subprocess
 import sys
 import time
 
-import _common as common
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
+import _common as common
 import nearfield as nf
 
 

@@ -1,7 +1,6 @@
 """kin8nm at the published hyperparameters: one centre, exact low degrees, against the published best."""
 
 import _common as common
-
 import nearfield as nf
 
 HYPERPARAMETERS = {"length_scale": 2.15, "signal_variance": 0.0695, "noise_variance": 0.1353}

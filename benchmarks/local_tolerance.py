@@ -1,8 +1,8 @@
 """Is the tolerance kept, and is the report's estimate right? Against the exact Gaussian process, on many data sets."""
 
-import _common as common
 import numpy as np
 
+import _common as common
 import nearfield as nf
 
 DATA = ("sinc", *(name for name in common.FILES if name != "yacht"))

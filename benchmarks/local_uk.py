@@ -1,7 +1,6 @@
 """UK flats at the published hyperparameters: distance from the exact Gaussian process against time."""
 
 import _common as common
-
 import nearfield as nf
 
 HYPERPARAMETERS = {"length_scale": 0.25, "signal_variance": 0.51, "noise_variance": 0.20}

@@ -7,11 +7,11 @@ import importlib.util
 import warnings
 from pathlib import Path
 
-import _common as common
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoostingRegressor
 
+import _common as common
 import nearfield as nf
 
 DATA = ("UK flats, cleaned", "Lucas County", "US elevation", "California", "power plant", "kin8nm", "airports")
