@@ -1,6 +1,6 @@
 """Gaussian-process regression from local features: near the exact GP, at scale, and it tells you how near."""
 
-from . import metrics
+from . import metrics, mixtures
 from .estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from .features import FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures
 
@@ -15,4 +15,5 @@ __all__ = [
     "PolynomialSketch",
     "TaylorFeatures",
     "metrics",
+    "mixtures",
 ]
