@@ -92,7 +92,7 @@ def add_gram_of_rows(rows: Floats, gram: Floats) -> None:
 
     Parameters
     ----------
-    rows : ndarray of shape (D, n), C order
+    rows : ndarray of shape (D, n), C order, or some columns of such an array
     gram : ndarray of shape (D, D), Fortran order
     """
     D, n = rows.shape
@@ -100,8 +100,15 @@ def add_gram_of_rows(rows: Floats, gram: Floats) -> None:
     if n:
         _ROUTINES["syrk", code](
             _ADDRESS["L"], _ADDRESS["T"], _int(D), _int(n), _real(code, 1.0),
-            rows.ctypes.data, _int(n), _real(code, 1.0), gram.ctypes.data, _int(D),
+            rows.ctypes.data, _int(_stride(rows)), _real(code, 1.0), gram.ctypes.data, _int(D),
         )  # fmt: skip
+
+
+def _stride(rows: Floats) -> int:
+    """Numbers from one row to the next of an array in C order, or of some columns of one."""
+    if rows.shape[1] > 1 and rows.strides[1] != rows.itemsize:
+        raise ValueError("Rows must be in C order.")
+    return max(int(rows.strides[0]) // int(rows.itemsize), int(rows.shape[1]))
 
 
 def cholesky_in_place(A: Floats) -> bool:
@@ -181,13 +188,13 @@ def solve_lower(L: Floats, B: Floats, transposed: bool = False) -> Floats:
 
 
 def solve_lower_rows(L: Floats, rows: Floats) -> Floats:
-    """`L^-1 rows` in place, for `rows` of shape (D, m) in C order."""
+    """`L^-1 rows` in place, for `rows` of shape (D, m) in C order, or some columns of such an array."""
     D, m = rows.shape
     code = rows.dtype.char
     if D and m:
         _ROUTINES["trsm", code](
             _ADDRESS["R"], _ADDRESS["L"], _ADDRESS["T"], _ADDRESS["N"],
-            _int(m), _int(D), _real(code, 1.0), L.ctypes.data, _int(D), rows.ctypes.data, _int(m),
+            _int(m), _int(D), _real(code, 1.0), L.ctypes.data, _int(D), rows.ctypes.data, _int(_stride(rows)),
         )  # fmt: skip
     return rows
 

@@ -24,6 +24,7 @@ Integers = NDArray[np.int64]
 FeatureMap = taylor.TaylorMap | maclaurin.MaclaurinMap
 
 _BATCH = 64
+_GROUP = 1 << 19  # numbers in the features of a group of centres
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +151,15 @@ class Plan:
             return True
         return self.either_side and kernel_cost(n_points) <= feature_cost(n_points, self.features.n_components)
 
+    def total_variance(self, variance: Floats, Z: Floats) -> Floats:
+        """Variance of the features' part and, with the correction, of what they lack at points relative to a centre."""
+        if not self.correction:
+            return variance
+        assert self.features is not None
+        # Sketches may hold more than the prior has, which data can only lower.
+        result: Floats = np.minimum(variance + self.features.missing_variance(Z), self.kernel.variance)
+        return result
+
 
 def kernel_cost(n: float) -> float:
     """Operations of a neighbourhood of `n` points in kernel space (the constant stands for the exponentials)."""
@@ -191,11 +201,7 @@ class FeatureModel:
         if not with_variance:
             return mean, None
         half = linalg.solve_lower_rows(self.factor, rows)
-        variance = np.einsum("ij,ij->j", half, half)
-        if plan.correction:
-            # Sketches may hold more than the prior has, which data can only lower.
-            variance = np.minimum(variance + plan.features.missing_variance(Z), plan.kernel.variance)
-        return mean, variance
+        return mean, plan.total_variance(np.einsum("ij,ij->j", half, half), Z)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,10 +265,10 @@ def finish(plan: Plan, gram: Floats, cross: Floats) -> FeatureModel:
     """Model around one centre from its sums; `gram` is overwritten."""
     assert plan.features is not None
     D = len(gram)
-    # The upper triangle keeps a copy: the factorisation leaves it alone, and needs it should it fail.
-    gram += np.tril(gram, -1).T
     gram.flat[:: D + 1] += plan.features.precision
-    factor, _ = linalg.cholesky(gram, "feature matrix of a centre")
+    factor = gram.copy(order="F")
+    if not linalg.cholesky_in_place(factor):
+        factor, _ = linalg.cholesky(gram + np.tril(gram, -1).T, "feature matrix of a centre")
     coefficients = linalg.solve_lower(factor, np.array(cross, order="F"))
     return FeatureModel(factor, cross, linalg.solve_lower(factor, coefficients, transposed=True))
 
@@ -281,14 +287,52 @@ def fit_all(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) 
 
     def work(batch: slice) -> list[LocalModel]:
         chosen = centers[batch]
-        neighbourhoods = data.neighbourhoods(chosen, plan.radius, plan.count)
+        found = data.neighbourhoods(chosen, plan.radius, plan.count)
         return [
-            fit_one(plan, data.X[found] - center, data.y[found], data.noise[found])
-            for center, found in zip(chosen, neighbourhoods, strict=True)
+            m for part in _groups([len(f) for f in found], plan) for m in _fit_group(plan, data, chosen, found, part)
         ]
 
     pieces = batches(len(centers), min(_BATCH, max(len(centers) // 8, 1)))
     return [model for part in thread_map(work, pieces, n_jobs) for model in part]
+
+
+def _fit_group(plan: Plan, data: TrainingSet, centers: Floats, found: list[Integers], group: slice) -> list[LocalModel]:
+    """Models of a few centres; their features are evaluated together, which spares most of the calls."""
+    centers, found = centers[group], found[group]
+    if len(found) == 1 or plan.features is None:
+        return [
+            fit_one(plan, data.X[f] - center, data.y[f], data.noise[f])
+            for center, f in zip(centers, found, strict=True)
+        ]
+    sizes = np.array([len(f) for f in found])
+    every = np.concatenate(found)
+    Z = data.X[every] - np.repeat(centers, sizes, axis=0)
+    variance = data.noise[every]
+    if plan.correction:
+        variance = variance + plan.features.missing_variance(Z)
+    root = 1.0 / np.sqrt(variance)
+    rows, targets = plan.features.rows(Z, root), data.y[every] * root[:, None]
+    models: list[LocalModel] = []
+    for stop, size in zip(np.cumsum(sizes), sizes, strict=True):
+        own = slice(stop - size, stop)
+        models.append(finish(plan, linalg.gram_of_rows(rows[:, own]), rows[:, own] @ targets[own]))
+    return models
+
+
+def _groups(sizes: Sequence[int], plan: Plan) -> list[slice]:
+    """Runs of neighbours in feature space whose features together stay in the cache; each other one by itself."""
+    room = _GROUP / plan.features.n_components if plan.features is not None else 0.0
+    groups: list[slice] = []
+    total = np.inf
+    for i, size in enumerate(sizes):
+        alone = plan.takes_kernel_space(size)
+        if alone or total + size > room:
+            groups.append(slice(i, i + 1))
+            total = np.inf if alone else size
+        else:
+            groups[-1] = slice(groups[-1].start, i + 1)
+            total += size
+    return groups
 
 
 def update_all(
@@ -349,15 +393,56 @@ def predict_groups(
     ]
 
     def work(batch: slice) -> None:
-        for i, run in pieces[batch]:
-            members = order[run]
-            m, v = models[i].predict(plan, X[members] - centers[i], with_variance)
-            mean[members] = m
-            if v is not None:
-                variance[members] = v
+        part = pieces[batch]
+        for group in _predict_together(part, models, plan):
+            if len(group) == 1 or not with_variance:
+                for i, run in group:
+                    members = order[run]
+                    m, v = models[i].predict(plan, X[members] - centers[i], with_variance)
+                    mean[members] = m
+                    if v is not None:
+                        variance[members] = v
+            else:
+                members = order[group[0][1].start : group[-1][1].stop]
+                mean[members], variance[members] = _predict_features(plan, models, centers, X[members], group)
 
     thread_map(work, batches(len(pieces), min(_BATCH, max(len(pieces) // 8, 1))), n_jobs)
     return mean, variance
+
+
+Piece = tuple[int, slice]
+
+
+def _predict_together(pieces: list[Piece], models: Sequence[LocalModel], plan: Plan) -> list[list[Piece]]:
+    """Runs of pieces in feature space whose features together stay in the cache; each other one by itself."""
+    room = _GROUP / plan.features.n_components if plan.features is not None else 0.0
+    groups: list[list[Piece]] = []
+    total = np.inf
+    for i, run in pieces:
+        alone, size = isinstance(models[i], KernelModel), run.stop - run.start
+        if alone or total + size > room:
+            groups.append([(i, run)])
+            total = np.inf if alone else size
+        else:
+            groups[-1].append((i, run))
+            total += size
+    return groups
+
+
+def _predict_features(
+    plan: Plan, models: Sequence[LocalModel], centers: Floats, X: Floats, group: list[Piece]
+) -> tuple[Floats, Floats]:
+    """Means and variances of a few pieces in feature space, with their features evaluated together."""
+    assert plan.features is not None
+    sizes = np.array([run.stop - run.start for _, run in group])
+    Z = X - np.repeat(centers[[i for i, _ in group]], sizes, axis=0)
+    rows = plan.features.rows(Z)
+    mean = np.empty((len(X), models[group[0][0]].coefficients.shape[1]))
+    for (i, _), stop, size in zip(group, np.cumsum(sizes), sizes, strict=True):
+        own = slice(stop - size, stop)
+        mean[own] = rows[:, own].T @ models[i].coefficients
+        linalg.solve_lower_rows(models[i].factor, rows[:, own])
+    return mean, plan.total_variance(np.einsum("ij,ij->j", rows, rows), Z)
 
 
 def batches(n: int, size: int = _BATCH) -> list[slice]:
