@@ -68,7 +68,7 @@ def wide_draw(n: int, length_scale: float, variance: float, noise: float, densit
 
 def flats(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     frame = pd.read_csv(folder / "uk_flats_2020-12.csv.gz")
-    order = np.random.RandomState(0).permutation(len(frame))
+    order = np.random.default_rng(0).permutation(len(frame))
     return frame[["lon", "lat"]].to_numpy()[order], frame["log_price"].to_numpy()[order]
 
 

@@ -66,6 +66,16 @@ def test_what_is_given_stays():
     assert space.noise_floor > 0
 
 
+def test_components_are_sorted_by_length_unless_given():
+    lengths, variances = np.log([[3.0, 4.0], [0.1, 0.2], [1.0, 1.0]]), np.log([1.0, 2.0, 3.0])
+    theta = np.concatenate([lengths.ravel(), variances, [0.5]])
+    kernel, _ = (space := Space.of(X, Y, Fixed(), 3, True)).unpack(space.sorted(theta))
+    assert_allclose(kernel.length_scales, [[0.1, 0.2], [1.0, 1.0], [3.0, 4.0]])
+    assert_allclose(kernel.variances, [2.0, 3.0, 1.0])
+    given = Space.of(X, Y, Fixed(variances=np.array([1.0, 2.0, 3.0])), 3, True)
+    assert np.array_equal(given.sorted(theta), theta)
+
+
 def test_bounds_follow_the_units_of_the_data():
     near, far = (Space.of(X * unit, Y * 3, Fixed(), 1, False) for unit in (1.0, 1000.0))
     assert_allclose(far.lower[0] - near.lower[0], np.log(1000))

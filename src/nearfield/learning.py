@@ -113,7 +113,7 @@ def learn(
     climbs = objective.compare(blocks[:: max(len(blocks) // COARSE_BLOCKS, 1)], space.starts(n_restarts, rng))
     best = max(climbs, key=lambda c: c.value)
     final = objective.refine(blocks, best.point, max_iterations)
-    theta = space.filled(final.point)
+    theta = space.sorted(space.filled(final.point))
     learned = Learned(
         *space.unpack(theta),
         final.value,

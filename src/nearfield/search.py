@@ -148,6 +148,15 @@ class Space:
         J, q = self.n_scales, len(self.columns)
         return Kernel(np.exp(theta[: J * q]).reshape(J, q), np.exp(theta[J * q : -1])), float(np.exp(theta[-1]))
 
+    def sorted(self, theta: Floats) -> Floats:
+        """Whole vector with the components in the order of their length, where that is free to choose."""
+        J, q = self.n_scales, len(self.columns)
+        if not self.free[:-1].all():
+            return theta
+        lengths, variances = theta[: J * q].reshape(J, q), theta[J * q : -1]
+        order = np.argsort(lengths.mean(axis=1))
+        return np.concatenate([lengths[order].ravel(), variances[order], theta[-1:]])
+
     def fallback(self) -> Floats:
         """Whole vector where there is nothing to learn from."""
         J = self.n_scales
