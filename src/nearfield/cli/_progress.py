@@ -1,0 +1,25 @@
+"""Progress on standard error: one bar a stage, with the time left; nothing where that is not a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ._run import errors
+
+
+@contextmanager
+def bars() -> Iterator[Callable[..., None]]:
+    """A callable `show(stage, done, *ignored)` with `done` from 0 to 1, as the estimators' `progress` takes it."""
+    columns = (TextColumn("{task.description:<28}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def show(stage: str, done: float, *_: object) -> None:
+            if stage not in tasks:
+                tasks[stage] = progress.add_task(stage, total=1.0)
+            progress.update(tasks[stage], completed=min(max(done, 0.0), 1.0))
+
+        yield show

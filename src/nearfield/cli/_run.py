@@ -1,0 +1,67 @@
+"""Run the application: what goes wrong becomes one line on standard error and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+# Typer carries a click of its own or takes the installed one, by its version; this is the base of either's errors.
+UsageError: type[Any] = typer.BadParameter.__mro__[1]
+
+errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class CommandError(Exception):
+    """Something the user can correct; its message is the one line they see."""
+
+
+def run(argv: Sequence[str] | None) -> int:
+    """Run the command in `argv` (that of the process where None) and answer with the exit code."""
+    from ._app import app
+
+    shown = warnings.showwarning
+    warnings.showwarning = _show_warning
+    try:
+        code = app(args=None if argv is None else list(argv), prog_name="nearfield", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except typer.Exit as stop:
+        return int(stop.exit_code)
+    except (typer.Abort, KeyboardInterrupt):
+        return complain("interrupted", 130)
+    except BrokenPipeError:
+        # The reader has gone. What is left in the buffer must not raise again when Python closes it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except UsageError as error:
+        message = error.format_message()
+        if not message:  # no command was named, and the help has been shown
+            return 2
+        return complain(f"{message} See {error.ctx.command_path if error.ctx else 'nearfield'} --help.", 2)
+    except (CommandError, ValueError, OSError, MemoryError, ImportError) as error:
+        return complain(_one_line(error), 2)
+    finally:
+        warnings.showwarning = shown
+
+
+def complain(message: str, code: int) -> int:
+    """Print the one line and answer with the exit code."""
+    errors.print(f"[bold red]nearfield:[/] {escape(message)}")
+    return code
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+    errors.print(f"[yellow]note:[/] {escape(' '.join(str(message).split()))}")

@@ -1,0 +1,50 @@
+"""The frame of the command line: exit codes and messages. Each command has tests of its own."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("typer")
+
+from nearfield import __version__, cli
+from nearfield.cli import _app
+
+
+def test_the_version(capsys):
+    assert cli.main(["--version"]) == 0
+    assert __version__ in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("argv", [["nope"], ["--nope"]])
+def test_a_wrong_word_is_one_line_and_code_2(capsys, argv):
+    assert cli.main(argv) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert "nope" in captured.err
+
+
+def test_no_command_shows_the_help(capsys):
+    assert cli.main([]) == 2
+    assert "Usage" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(KeyboardInterrupt(), 130), (ValueError("a\nb"), 2), (OSError(28, "full", "f"), 2)]
+)
+def test_what_goes_wrong_in_a_command_is_one_line(capsys, monkeypatch, error, code):
+    def fail(**_):
+        raise error
+
+    monkeypatch.setattr(_app, "app", fail)
+    assert cli.main([]) == code
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_without_typer_the_command_says_what_to_install():
+    code = "import sys; sys.modules['typer'] = None; from nearfield.cli import main; sys.exit(main([]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "nearfield[cli]" in done.stderr
+    assert done.stderr.count("\n") == 1
