@@ -50,15 +50,17 @@ def split(X, y, n_train, seed, n_test=None):
     return X[train], y[train], X[test], y[test]
 
 
-def plane(n, seed, density=15.0, noise=0.1, d=2, n_waves=400):
-    """Uniform points at a density per unit volume, and a draw from about a Gaussian process of length scale 1."""
+def plane(n, seed, density=15.0, noise=0.1, d=2, n_waves=400, length_scales=(1.0,)):
+    """Uniform points at a density per unit volume, and about a draw from a Gaussian process, unit variance a scale."""
     rng = np.random.RandomState(seed)
     X = rng.uniform(0, (n / density) ** (1 / d), (n, d))
+    n_waves *= len(length_scales)
     frequencies, phases = rng.standard_normal((n_waves, d)), rng.uniform(0, 2 * np.pi, n_waves)
+    frequencies /= np.repeat(length_scales, n_waves // len(length_scales))[:, None]
     y = np.empty(n)
     for chunk in np.array_split(np.arange(n), max(n // 20_000, 1)):
         y[chunk] = np.cos(X[chunk] @ frequencies.T + phases).sum(axis=1)
-    return X, y * (2 / n_waves) ** 0.5 + noise**0.5 * rng.standard_normal(n)
+    return X, y * (2 * len(length_scales) / n_waves) ** 0.5 + noise**0.5 * rng.standard_normal(n)
 
 
 def timed(function):

@@ -1,8 +1,8 @@
 """Learning hyperparameters: against scikit-learn's restarts, on draws with known answers, and at scale.
 
-    python benchmarks/learning.py [sklearn] [recovery] [flats]
+    python benchmarks/learning.py [sklearn] [recovery] [flats] [scales]
 
-without names runs all three. Real data come from the folder that NEARFIELD_DATA names; without it they are left out.
+without names runs all. Real data come from the folder that NEARFIELD_DATA names; without it they are left out.
 """
 
 from __future__ import annotations
@@ -174,14 +174,37 @@ def uk_flats(folder: Path) -> None:
     print()
 
 
+def scales(folder: Path | None) -> None:
+    print("Learning one, two and three length scales on the same rows: seconds, and the ratio to one\n")
+    X, y = draw(3000, 2, 0.1, 1.0, 0.1, 0)
+    sets = {"synthetic, 3000 rows": (X, y), "synthetic, 20 000 rows": wide_draw(20_000, 0.1, 1.0, 0.1, 15.0, 0)}
+    if folder is not None:
+        sets["UK flats, 10 000 rows"] = tuple(part[:10_000] for part in flats(folder))
+    rows = []
+    for name, (X, y) in sets.items():
+        centered = (y - y.mean())[:, None]
+        times = []
+        for n_scales in (1, 2, 3):
+            laps = []
+            for seed in range(3):
+                began = time.perf_counter()
+                learn(X, centered, fixed=Fixed(), n_scales=n_scales, rng=np.random.RandomState(seed))
+                laps.append(time.perf_counter() - began)
+            times.append(float(np.median(laps)))
+        rows.append((name, *times, times[1] / times[0], times[2] / times[0]))
+    table("data one_s two_s three_s two/one three/one", rows)
+
+
 def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     folder = data_folder()
-    wanted = sys.argv[1:] or ["sklearn", "recovery", "flats"]
+    wanted = sys.argv[1:] or ["sklearn", "recovery", "flats", "scales"]
     if "sklearn" in wanted:
         against_sklearn(folder)
     if "recovery" in wanted:
         recovery()
+    if "scales" in wanted:
+        scales(folder)
     if "flats" in wanted and folder is not None:
         uk_flats(folder)
 

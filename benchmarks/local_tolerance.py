@@ -23,6 +23,7 @@ def load(name, arguments):
 def main():
     parser = common.parser(__doc__)
     parser.add_argument("--data", nargs="*", default=DATA, choices=DATA)
+    parser.add_argument("--scales", type=int, default=1, help="length scales of the kernel (default: 1)")
     arguments = parser.parse_args()
     rows = []
     for name in arguments.data:
@@ -31,13 +32,14 @@ def main():
             continue
         n = min(10_000, int(0.75 * len(loaded[0])))
         X, y, X_test, _ = common.split(*loaded, n, arguments.seed, 2500)
-        exact = nf.ExactGPRegressor(random_state=arguments.seed).fit(X, y)
+        exact = nf.ExactGPRegressor(n_scales=arguments.scales, random_state=arguments.seed).fit(X, y)
         (mean_ref, std_ref), _ = common.timed(lambda: exact.predict(X_test, return_std=True, include_noise=True))  # noqa: B023
         for tolerance in (1e-2, 1e-3, 1e-4):
             model = nf.LocalGPRegressor(
                 length_scale=exact.length_scale_,
                 signal_variance=exact.signal_variance_,
                 noise_variance=exact.noise_variance_,
+                n_scales=exact.kernel_.n_scales,
                 tolerance=tolerance,
                 random_state=arguments.seed,
             )
@@ -48,7 +50,7 @@ def main():
             ratio = "" if report.divergence == 0 else f"{report.divergence / true:.2f}"
             rows.append(
                 [
-                    f"{name} ({n})",
+                    f"{name} ({n}), {exact.kernel_.n_scales} scales",
                     f"{tolerance:g}",
                     f"{true:.1e}",
                     f"{report.divergence:.1e}",

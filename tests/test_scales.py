@@ -5,6 +5,7 @@ import pytest
 
 import nearfield as nf
 from nearfield.kernels import Kernel
+from nearfield.local import TrainingSet
 from nearfield.scales import learn_with_scales
 
 
@@ -65,7 +66,7 @@ def test_local_prediction_keeps_the_tolerance_with_several_scales():
         nf.ExactGPRegressor(**given).fit(X[train], y[train]).predict(X[test], return_std=True, include_noise=True)
     )
     model = nf.LocalGPRegressor(**given, tolerance=1e-2, random_state=0).fit(X[train], y[train])
-    assert model.report_.by_number
+    assert model.report_.least_neighbours > 0
     mean, std = model.predict(X[test], return_std=True, include_noise=True)
     true = nf.metrics.kl_divergence(mean, std**2, mean_ref, std_ref**2).mean()
     assert true <= 1e-2
@@ -77,7 +78,7 @@ def test_models_that_would_fill_the_memory_are_made_at_prediction(monkeypatch):
     X, y = problem([0.8, 8.0], n=3000)
     given = {"length_scale": [0.8, 8.0], "signal_variance": [1.0, 1.0], "noise_variance": 0.05, "n_scales": 2}
     model = nf.LocalGPRegressor(**given, tolerance=0.05, random_state=0).fit(X, y)
-    assert model.report_.by_number
+    assert model.report_.least_neighbours > 0
     expected = model.predict(X[:300] + 0.01, return_std=True)
     monkeypatch.setattr("nearfield._memory.available", lambda: 2**20)
     frugal = nf.LocalGPRegressor(**given, tolerance=0.05, random_state=0).fit(X, y)
@@ -95,10 +96,50 @@ def test_far_from_all_data_the_prior_is_the_answer():
     np.testing.assert_allclose(std, 2**0.5)
 
 
+def test_every_regressor_finds_the_number_of_scales():
+    X, y = problem([0.8, 8.0], n=1500)
+    features = nf.FourierFeatures(400, random_state=0)
+    for model in (nf.ExactGPRegressor(n_scales="auto"), nf.FeatureGPRegressor(features, n_scales="auto")):
+        model.set_params(random_state=0, n_restarts=0).fit(X, y)
+        assert len(model.length_scale_) == 2
+        np.testing.assert_allclose(np.log(model.length_scale_ / [0.8, 8.0]), 0.0, atol=0.8)  # few long waves fit in
+
+
+def test_where_points_lie_even_features_of_every_scale_stand_side_by_side():
+    X, y = problem([1.0, 4.0], n=9000, side=25.0)  # 14 points a squared length
+    given = {"length_scale": [1.0, 4.0], "signal_variance": [1.0, 1.0], "noise_variance": 0.05, "n_scales": 2}
+    train, test = slice(0, 8500), slice(8500, 9000)
+    exact = nf.ExactGPRegressor(**given).fit(X[train], y[train])
+    mean_ref, std_ref = exact.predict(X[test], return_std=True, include_noise=True)
+    model = nf.LocalGPRegressor(**given, tolerance=1e-2, random_state=0).fit(X[train], y[train])
+    short, long = model.feature_map_.degrees
+    assert short > long
+    mean, std = model.predict(X[test], return_std=True, include_noise=True)
+    true = nf.metrics.kl_divergence(mean, std**2, mean_ref, std_ref**2).mean()
+    assert true <= 1e-2
+    assert true / 3 <= model.report_.divergence <= 3 * true
+    # Outside, where the short scale says nothing, the long one still does, as in the exact process.
+    outside = np.array([[-4.0, 10.0], [12.0, 30.0], [29.0, 29.0]])
+    mean_ref, std_ref = exact.predict(outside, return_std=True)
+    mean, std = model.predict(outside, return_std=True)
+    np.testing.assert_allclose(mean, mean_ref, atol=0.2)  # against standard deviations above 1
+    np.testing.assert_allclose(std, std_ref, rtol=0.05)
+
+
+def test_neighbourhoods_are_extended_to_a_least_number():
+    X, _ = problem([1.0], n=2000)
+    data = TrainingSet.of(X, X, np.ones(len(X)))
+    centers = np.array([[15.0, 15.0], [60.0, 60.0]])
+    within, beyond = data.neighbourhoods(centers, 3.0, 20)
+    np.testing.assert_array_equal(np.sort(within), np.flatnonzero(np.sum((X - centers[0]) ** 2, axis=1) <= 9.0))
+    np.testing.assert_array_equal(np.sort(beyond), np.sort(np.argsort(np.sum((X - centers[1]) ** 2, axis=1))[:20]))
+
+
 @pytest.mark.parametrize(
     ("parameters", "name"),
     [
         ({"n_scales": 0}, "n_scales"),
+        ({"n_scales": "two"}, "n_scales"),
         ({"length_scale": [1.0, 2.0], "signal_variance": [1.0, 1.0, 1.0], "n_scales": 2}, "signal_variance"),
         ({"length_scale": [1.0, 2.0, 3.0], "n_scales": 2}, "length_scale"),
     ],

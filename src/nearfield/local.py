@@ -51,13 +51,19 @@ class TrainingSet:
         return cls(X, np.column_stack([y, np.ones(len(X))]), noise, KDTree(X, leaf_size=100))
 
     def neighbourhoods(self, centers: Floats, radius: float | None, count: int | None = None) -> list[Integers]:
-        """Points within `radius` of each centre, or its `count` nearest; without either, all points."""
-        if count is not None:
-            nearest = self.tree.query(centers, k=min(count, len(self.X)), return_distance=False, sort_results=False)
-            return list(nearest)
+        """Points within `radius` of each centre, or its `count` nearest; with both, never fewer; with neither, all."""
         if radius is None:
-            return [np.arange(len(self.X))] * len(centers)
-        return list(self.tree.query_radius(centers, radius))
+            return [np.arange(len(self.X))] * len(centers) if count is None else self._nearest(centers, count)
+        found = list(self.tree.query_radius(centers, radius))
+        few = [i for i, f in enumerate(found) if count is not None and len(f) < count]
+        if few:
+            assert count is not None
+            for i, nearest in zip(few, self._nearest(centers[few], count), strict=True):
+                found[i] = nearest
+        return found
+
+    def _nearest(self, centers: Floats, count: int) -> list[Integers]:
+        return list(self.tree.query(centers, k=min(count, len(self.X)), return_distance=False, sort_results=False))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +98,11 @@ class LocalFeatures:
     def n_components(self) -> int:
         """Number of columns `D`."""
         return len(self.precision)
+
+    @property
+    def degrees(self) -> tuple[int, ...]:
+        """Degree of each Taylor map."""
+        return tuple(m.degree for m in self.maps if isinstance(m, taylor.TaylorMap))
 
     def rows(self, Z: Floats, factor: Floats | float = 1.0) -> Floats:
         """Features times `factor`, one a row, of points relative to the centre: (n, d) to (D, n), in C order."""
@@ -135,7 +146,8 @@ class Plan:
     either_side : bool
         Solve in kernel space where that is cheaper than with the features.
     count : int or None
-        Neighbourhoods of so many nearest points, instead of a radius.
+        Neighbourhoods of so many nearest points, instead of a radius; with a radius, the least number of points, and
+        neighbourhoods that must reach beyond the radius for it are solved in kernel space.
     """
 
     kernel: Kernel
@@ -148,6 +160,8 @@ class Plan:
     def takes_kernel_space(self, n_points: int) -> bool:
         """Whether a neighbourhood of so many points is solved in kernel space."""
         if self.features is None:
+            return True
+        if self.count is not None and n_points <= self.count:
             return True
         return self.either_side and kernel_cost(n_points) <= feature_cost(n_points, self.features.n_components)
 

@@ -2,7 +2,8 @@
 
 No radius suits a kernel that knows the building and the region: what counts is to have the nearest points, in kernel
 space, where any sum of Gaussians is exact. Cells hold an equal number of points, so that they are small where data are
-dense. How many neighbours are needed is measured at probes, as in `tuning`.
+dense. How many neighbours are needed is measured at probes, as in `tuning`. Where data are so evenly spread that a
+radius does as well, features for each length scale, side by side, are far cheaper, and are measured beside them.
 """
 
 from __future__ import annotations
@@ -16,15 +17,20 @@ from numpy.typing import NDArray
 
 from . import metrics
 from ._parallel import thread_map
+from .features.taylor import n_monomials
 from .kernels import Kernel
-from .local import Plan, TrainingSet, fit_one, kernel_cost
-from .tuning import MARGIN, MAX_EXACT, SMALL, Candidate, Choice, Request, Trial, exact, exact_cost
+from .local import Plan, TrainingSet, feature_cost, fit_one, kernel_cost
+from .probes import cell_radius
+from .tuning import MARGIN, MAX_COLUMNS, MAX_EXACT, SMALL, Candidate, Choice, Request, Trial, exact, exact_cost
+from .tuning import taylor_features as make_features
 
 Floats = NDArray[Any]
 
 COUNTS = (30, 50, 75, 100, 150, 200, 300, 400, 600, 800)
 CELL_SHARES = (8, 4)  # neighbours per point of a cell: smaller cells are more accurate, larger ones cheaper
 WORLDS, PROBES = 32, 4
+# Families with features: radius over that of the neighbours needed, spacing over radius, degree over squared radius.
+FAMILIES = ((1.0, 0.5, 1.1), (1.15, 0.5, 1.1), (1.0, 0.7, 1.1), (1.0, 0.5, 0.9), (0.9, 0.5, 1.1), (1.15, 0.6, 0.9))
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,15 +57,50 @@ class NearWorld:
     variance: Floats
     directions: Floats
 
-    def divergence(self, plan: Plan, cell_points: int) -> float:
-        """Mean KL(candidate || reference) over the probes, per target, as observations."""
+    def center(self, i: int, candidate: Candidate) -> Floats:
+        """Centre of the cell that probe `i` falls into."""
+        reach = cell_radius(self.X.shape[1]) * candidate.spacing
+        if candidate.cell_points is not None:
+            distances = np.sum((self.X - self.probes[i]) ** 2, axis=1)
+            reach = np.partition(distances, candidate.cell_points - 1)[candidate.cell_points - 1] ** 0.5
+        result: Floats = self.probes[i] + reach * self.directions[i]
+        return result
+
+    def neighbourhood(self, plan: Plan, center: Floats) -> NDArray[np.int64]:
+        """Which points a centre's neighbourhood holds."""
         assert plan.count is not None
+        distances = np.sum((self.X - center) ** 2, axis=1)
+        within = np.flatnonzero(distances <= (plan.radius or 0.0) ** 2)
+        if len(within) >= plan.count:
+            return within
+        nearest: NDArray[np.int64] = np.argpartition(distances, plan.count - 1)[: plan.count]
+        return nearest
+
+    def cost(self, candidate: Candidate) -> float:
+        """Operations per point, for its share in the model of its cell and for its prediction."""
+        plan = candidate.plan
+        total = 0.0
+        for i in range(len(self.probes)):
+            center = self.center(i, candidate)
+            around = len(self.neighbourhood(plan, center))
+            in_cell = float(candidate.cell_points or 0)
+            if candidate.cell_points is None:
+                reach = cell_radius(self.X.shape[1]) * candidate.spacing
+                in_cell = max(float(np.sum(np.sum((self.X - center) ** 2, axis=1) <= reach**2)), 1.0)
+            if plan.features is None or plan.takes_kernel_space(around):
+                total += plan.kernel.n_scales * kernel_cost(around) / in_cell + 2 * around**2
+            else:
+                D = plan.features.n_components
+                total += feature_cost(around, D) / in_cell + 2 * D**2
+        return total / len(self.probes)
+
+    def divergence(self, candidate: Candidate) -> float:
+        """Mean KL(candidate || reference) over the probes, per target, as observations."""
+        plan = candidate.plan
         total = 0.0
         for i, probe in enumerate(self.probes):
-            distances = np.sum((self.X - probe) ** 2, axis=1)
-            reach = np.partition(distances, cell_points - 1)[cell_points - 1] ** 0.5
-            center = probe + reach * self.directions[i]
-            near = np.argpartition(np.sum((self.X - center) ** 2, axis=1), plan.count - 1)[: plan.count]
+            center = self.center(i, candidate)
+            near = self.neighbourhood(plan, center)
             model = fit_one(plan, self.X[near] - center, self.y[near], self.noise[near])
             mean, variance = model.predict(plan, (probe - center)[None], with_variance=True)
             assert variance is not None
@@ -92,14 +133,13 @@ def choose(
     counts = [c for c in COUNTS if c <= len(worlds[0].X) // 2]
     trials: list[Trial] = []
 
-    def cost_of(count: int, share: int) -> float:
-        return n * (kernel.n_scales * kernel_cost(count) / _cell_points(count, share) + 2 * count**2)
+    def cost_of(candidate: Candidate) -> float:
+        return n * float(np.mean([world.cost(candidate) for world in worlds]))
 
-    def measure(count: int, share: int) -> Trial:
-        candidate, cell = _candidate(kernel, count, share), _cell_points(count, share)
-        values = np.array(thread_map(lambda world: world.divergence(candidate.plan, cell), worlds, n_jobs))
+    def measure(candidate: Candidate) -> Trial:
+        values = np.array(thread_map(lambda world: world.divergence(candidate), worlds, n_jobs))
         error = float(values.std(ddof=1) / len(values) ** 0.5)
-        trials.append(Trial(candidate, float(values.mean()), error, cost_of(count, share)))
+        trials.append(Trial(candidate, float(values.mean()), error, cost_of(candidate)))
         if progress is not None:
             progress("tuning", min(len(trials) / 5, 1.0), trials[-1].divergence)
         return trials[-1]
@@ -111,15 +151,18 @@ def choose(
     low, high = 0, len(counts) - 1
     while low <= high:
         middle = (low + high) // 2
-        trial = measure(counts[middle], CELL_SHARES[0])
+        trial = measure(_candidate(kernel, counts[middle], CELL_SHARES[0]))
         if meets(trial):
             best, high = trial, middle - 1
         else:
             low = middle + 1
     if best is not None:
-        for count in counts[low : low + 2]:
-            if cost_of(count, CELL_SHARES[1]) < best.cost:
-                trial = measure(count, CELL_SHARES[1])
+        others = [_candidate(kernel, count, CELL_SHARES[1]) for count in counts[low : low + 2]]
+        if not request.kernel_space:
+            others += _with_features(kernel, worlds, counts[low])
+        for candidate in others:
+            if cost_of(candidate) < best.cost:
+                trial = measure(candidate)
                 best = trial if meets(trial) else best
     n_probes = sum(len(world.probes) for world in worlds)
     if n <= MAX_EXACT and (best is None or best.cost > exact_cost(n)):
@@ -134,6 +177,28 @@ def choose(
 def _candidate(kernel: Kernel, count: int, share: int) -> Candidate:
     plan = Plan(kernel, None, None, count=count)
     return Candidate(np.inf, plan, f"the {count} nearest points in kernel space", _cell_points(count, share))
+
+
+def _with_features(kernel: Kernel, worlds: list[NearWorld], count: int) -> list[Candidate]:
+    """Candidates with features, whose radius holds about the number of neighbours found to be needed."""
+    d = worlds[0].X.shape[1]
+    if d > 3 or kernel.length_scales.shape[1] > 1:
+        return []
+    reach = [
+        np.partition(np.sum((w.X - p) ** 2, axis=1), count - 1)[count - 1] ** 0.5 for w in worlds for p in w.probes
+    ]
+    candidates = []
+    for wider, ratio, richness in FAMILIES:
+        radius = float(f"{wider * np.median(reach):.3g}")
+        degree = int(np.ceil(richness * radius**2))
+        if n_monomials(d, degree) > MAX_COLUMNS:
+            continue
+        features = make_features(kernel, d, radius, degree)
+        # Where there are fewer points than half of what is needed, the nearest are taken, in kernel space.
+        plan = Plan(kernel, radius, features, count=count // 2)
+        label = "Taylor features of degrees " + ", ".join(str(p) for p in features.degrees)
+        candidates.append(Candidate(float(f"{ratio * radius:.3g}"), plan, label))
+    return candidates
 
 
 def _cell_points(count: int, share: int) -> int:

@@ -49,7 +49,7 @@ class LocalPredictor:
         cls, plan: Plan, data: TrainingSet, placement: Placement, open_centers: bool, n_jobs: int | None
     ) -> LocalPredictor:
         """Make the model of every centre, if there is room for them."""
-        size = plan.count or (plan.features.n_components if plan.features is not None else 0)
+        size = plan.features.n_components if plan.features is not None else plan.count or 0
         fits = 8.0 * size**2 * len(placement.centers) < MEMORY_SHARE * _memory.available()
         models = local.fit_all(plan, data, placement.centers, n_jobs) if fits else []
         return cls(plan, data, placement, models, open_centers, n_jobs)
@@ -85,20 +85,21 @@ class LocalPredictor:
         mean, variance = self._prior(len(X))
         hole = np.zeros(len(X), dtype=bool)
         lattice, spacing = self.placement.lattice, self.placement.spacing
-        if self._opens and lattice is not None and spacing is not None:
+        if self.open_centers and self.plan.count is not None:
+            # Outside its cell, a point is better served by neighbours of its own, and by more of them: what the long
+            # scales say there comes from afar.
+            reach = self.placement.reach
+            hole = distance > (1.5 * reach[owner] if reach is not None else spacing or np.inf)
+            places = np.flatnonzero(hole)
+            wider = Plan(self.plan.kernel, None, None, count=HOLE_FACTOR * self.plan.count)
+            middles = graded_cells(X[places], distance[places])
+            mean[places], variance[places] = replace(self, plan=wider)._opened(X[places], middles, with_variance)
+        elif self._opens and lattice is not None and spacing is not None:
             hole = distance > spacing
             places = np.flatnonzero(hole)
             places = places[self._in_reach(X[places])]
             middles = lattice.middles(lattice.cells(X[places]))
             mean[places], variance[places] = self._opened(X[places], middles, with_variance)
-        elif self.open_centers and self.placement.reach is not None:
-            # Outside its cell, a point is better served by neighbours of its own, and by more of them: what the long
-            # scales say there comes from afar.
-            hole = distance > 1.5 * self.placement.reach[owner]
-            places = np.flatnonzero(hole)
-            wider = replace(self.plan, count=HOLE_FACTOR * (self.plan.count or 1))
-            middles = graded_cells(X[places], distance[places])
-            mean[places], variance[places] = replace(self, plan=wider)._opened(X[places], middles, with_variance)
         known = np.flatnonzero(~hole)
         mean[known], variance[known] = self._known(X[known], owner[known], with_variance)
         return mean, variance
@@ -158,7 +159,7 @@ class LocalPredictor:
     def _in_reach(self, X: Floats) -> NDArray[np.bool_]:
         """Which points may have data in the neighbourhood of a centre opened for them; elsewhere the prior is right."""
         radius, spacing = self.plan.radius, self.placement.spacing
-        if len(X) == 0 or radius is None or spacing is None:
+        if len(X) == 0 or radius is None or spacing is None or self.plan.count is not None:
             return np.ones(len(X), dtype=bool)
         # Of the cells that share a point, the farthest has its middle 1.5 spacings away.
         result: NDArray[np.bool_] = self.data.tree.query_radius(X, radius + 1.5 * spacing, count_only=True) > 0

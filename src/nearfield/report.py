@@ -32,8 +32,8 @@ class Report:
     spacing, radius : float or None
         In length scales; None means a single centre, and all points.
     median_neighbours : int
-    by_number : bool
-        Whether neighbourhoods are so many nearest points, instead of those within a radius.
+    least_neighbours : int
+        So many nearest points are taken where the radius holds fewer, and everywhere if there is no radius.
     hyperparameters : dict
     variance_shares : tuple of float
         Share of each length scale in the signal variance.
@@ -62,7 +62,7 @@ class Report:
     hyperparameters: dict[str, object]
     seconds: dict[str, float]
     model_bytes: int
-    by_number: bool = False
+    least_neighbours: int = 0
     variance_shares: tuple[float, ...] = (1.0,)
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
 
@@ -84,7 +84,7 @@ class Report:
     def _distance(self) -> str:
         if self.divergence is None:
             return "not measured, since everything was given"
-        if self.divergence == 0 and self.radius is None and self.n_components == 0:
+        if self.divergence == 0 and self.radius is None and self.n_components == 0 and not self.least_neighbours:
             return "none: this is the exact Gaussian process"
         verdict = "within" if self.tolerance_met else "ABOVE"
         return (
@@ -113,11 +113,10 @@ class Report:
         return text
 
     def _neighbourhoods(self) -> str:
-        if self.by_number:
-            return f"the {self.median_neighbours} nearest points"
         if self.radius is None:
-            return "all points"
-        return f"within {self.radius:g} length scales, {self.median_neighbours} points in the median"
+            return f"the {self.least_neighbours} nearest points" if self.least_neighbours else "all points"
+        least = f", the nearest {self.least_neighbours} at least" if self.least_neighbours else ""
+        return f"within {self.radius:g} length scales, {self.median_neighbours} points in the median{least}"
 
 
 def _number(value: object) -> str:

@@ -27,6 +27,7 @@ MAX_EXACT = 12_000  # beyond, the exact process takes too long to be a way out
 MAX_COLUMNS = 1300
 MARGIN = 0.6  # share of the tolerance that a figure may take up: it comes from few probes
 RADII = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0)
+LACK = 1e-4  # share of a long scale's variance that its features may lack at the end of the neighbourhood
 MACLAURIN_COLUMNS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 SUBSET, SUBSET_PROBES = 3000, 100
 
@@ -218,7 +219,7 @@ class _Bench:
         elif d <= 3 or taylor.n_monomials(d, int(np.ceil(richness * radius**2))) <= 128:
             degree = int(np.ceil(richness * radius**2))
             if taylor.n_monomials(d, degree) <= MAX_COLUMNS:
-                features, label = _taylor(self.kernel, d, degree), f"Taylor features of degree {degree}"
+                features, label = taylor_features(self.kernel, d, radius, degree), f"Taylor features of degree {degree}"
             elif self._neighbours(radius) <= MAX_COLUMNS:
                 features, label = None, "kernel space"
             else:
@@ -414,8 +415,14 @@ class _Bench:
         return min(trials, key=lambda t: t.divergence) if trials else None
 
 
-def _taylor(kernel: Kernel, d: int, degree: int) -> LocalFeatures:
-    return LocalFeatures.of(kernel, (taylor.sample(d, degree),) * kernel.n_scales)
+def taylor_features(kernel: Kernel, d: int, radius: float, degree: int) -> LocalFeatures:
+    """Taylor features of `degree` for the shortest scale, and of the degrees that longer ones need within `radius`."""
+    degrees = [degree]
+    for scales in kernel.length_scales[1:]:
+        squares = np.array([(radius / scales.min()) ** 2])
+        enough = (p for p in range(1, degree) if taylor.squared_norms(p, squares)[0] > 1 - LACK)
+        degrees.append(next(enough, degree))
+    return LocalFeatures.of(kernel, tuple(taylor.sample(d, p) for p in degrees))
 
 
 def _maclaurin(kernel: Kernel, sample: Floats, columns: int, rng: np.random.RandomState) -> LocalFeatures:

@@ -135,7 +135,9 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         if isinstance(self.n_scales, str) and self.n_scales == "auto":
             return None
         if not isinstance(self.n_scales, Integral) or isinstance(self.n_scales, bool) or self.n_scales < 1:
-            raise ValueError(f"{describe(self, 'n_scales')} must be an integer of at least 1. Got {self.n_scales!r}.")
+            raise ValueError(
+                f"{describe(self, 'n_scales')} must be 'auto' or an integer of at least 1. Got {self.n_scales!r}."
+            )
         return int(self.n_scales)
 
     def _check_length_scales(self, d: int, n_scales: int | None) -> Floats:

@@ -28,8 +28,8 @@ class ExactGPRegressor(JointGPRegressor):
         Variance of the observation noise; None learns it.
     ard : bool, default=False
         Learn one length scale per column.
-    n_scales : int, default=1
-        Number of Gaussians summed in the kernel.
+    n_scales : int or "auto", default=1
+        Number of Gaussians summed in the kernel; "auto" learns it.
     n_restarts : int, default=2
         Random starts of the learning, besides the systematic ones.
     time_budget : float, default=60.0
@@ -69,7 +69,7 @@ class ExactGPRegressor(JointGPRegressor):
         signal_variance: Any = None,
         noise_variance: float | None = None,
         ard: bool = False,
-        n_scales: int = 1,
+        n_scales: Any = 1,
         n_restarts: int = 2,
         time_budget: float = 60.0,
         n_jobs: int | None = None,

@@ -37,8 +37,8 @@ class FeatureGPRegressor(JointGPRegressor):
         Hyperparameters; None learns them. See `ExactGPRegressor`.
     ard : bool, default=False
         Learn one length scale per column.
-    n_scales : int, default=1
-        Number of Gaussians summed in the kernel; each has a map of its own, side by side.
+    n_scales : int or "auto", default=1
+        Number of Gaussians summed in the kernel; each has a map of its own, side by side. "auto" learns it.
     likelihood : {"kernel", "features"}, default="kernel"
         Learn by the likelihood of the Gaussian kernel that the features stand for, exact or composite, or by that of
         the features themselves (`TaylorFeatures`, and `FourierFeatures` that are not structured).
@@ -63,7 +63,7 @@ class FeatureGPRegressor(JointGPRegressor):
         signal_variance: Any = None,
         noise_variance: float | None = None,
         ard: bool = False,
-        n_scales: int = 1,
+        n_scales: Any = 1,
         likelihood: str = "kernel",
         n_restarts: int = 2,
         time_budget: float = 60.0,
@@ -268,8 +268,8 @@ class FeatureGPRegressor(JointGPRegressor):
                 f"{describe(self, 'likelihood')} must be 'kernel' for this map: only TaylorFeatures, and "
                 "FourierFeatures that are not structured, have derivatives in the length scale."
             )
-        if (self._check_n_scales() or 1) > 1:
-            raise ValueError(f"{describe(self, 'likelihood')} must be 'kernel' where n_scales is above 1.")
+        if self._check_n_scales() != 1:
+            raise ValueError(f"{describe(self, 'likelihood')} must be 'kernel' where n_scales is not 1.")
 
     def _require_memory(self, n_copies: int, where: str) -> None:
         """Refuse maps with too many columns, `n_copies` of which are held at once besides the sums."""

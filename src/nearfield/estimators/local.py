@@ -398,7 +398,10 @@ class LocalGPRegressor(GPRegressor):
         data, some = predictor.data, predictor.placement.centers[:: max(len(self.centers_) // 1000, 1)]
         median = len(data.X)
         if radius is not None and len(some):
-            median = int(np.median(data.tree.query_radius(some, radius, count_only=True)))
+            counts = data.tree.query_radius(some, radius, count_only=True)
+            median = int(np.median(np.maximum(counts, predictor.plan.count or 0)))
+        elif predictor.plan.count is not None:
+            median = min(predictor.plan.count, len(data.X))
         exact = predictor.plan.features is None and radius is None and predictor.plan.count is None
         self.report_ = Report(
             n_samples=len(data.X),
@@ -415,8 +418,8 @@ class LocalGPRegressor(GPRegressor):
             n_components=0 if self.feature_map_ is None else self.feature_map_.n_components,
             spacing=self.spacing_,
             radius=radius,
-            median_neighbours=predictor.plan.count or median,
-            by_number=predictor.plan.count is not None,
+            median_neighbours=median,
+            least_neighbours=predictor.plan.count or 0,
             hyperparameters={
                 "length_scale": self.length_scale_,
                 "signal_variance": self.signal_variance_,
