@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.spatial import cKDTree
 
 from nearfield.blocks import BLOCK_SIZE, MAX_EXACT, make_blocks, near_and_far
 from nearfield.likelihood import packed_distances
@@ -29,7 +30,8 @@ def test_many_points_are_blocks_of_different_points():
 def test_a_block_has_the_nearest_points_and_some_from_everywhere():
     rng = np.random.RandomState(0)
     X = rng.rand(20_000, 2)
-    for group in near_and_far(X, 5, rng):
+    tree = cKDTree(X)
+    for group in near_and_far(len(X), 5, rng, lambda seeds, k: tree.query(X[seeds], k=k)[1], X.__getitem__):
         seed = group[0]  # its own nearest neighbour
         distances = np.linalg.norm(X - X[seed], axis=1)
         nearest = np.argsort(distances)[:100]

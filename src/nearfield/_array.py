@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import array_api_compat
+import numpy as np
+from numpy.typing import NDArray
 
 Array: TypeAlias = Any
 """An array of the array-API standard."""
@@ -35,3 +37,13 @@ def empty_like_shape(shape: tuple[int, ...], reference: Array) -> Array:
     """Uninitialised array of `shape` of the kind, dtype and device of `reference`."""
     xp = namespace(reference)
     return xp.empty(shape, dtype=reference.dtype, device=array_api_compat.device(reference))
+
+
+def is_tensor(values: Any) -> bool:
+    """Whether these are a PyTorch tensor; PyTorch is not imported to find out."""
+    return bool(array_api_compat.is_torch_array(values))
+
+
+def on_host(values: Array) -> NDArray[Any]:
+    """The same as a NumPy array."""
+    return values.detach().cpu().numpy() if is_tensor(values) else np.asarray(values)

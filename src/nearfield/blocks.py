@@ -8,6 +8,7 @@ their model, and the likelihood of far points then lengthens the scales beyond w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from scipy.spatial import cKDTree
 from .likelihood import packed_distances
 
 Floats = NDArray[Any]
+Integers = NDArray[np.int64]
 
 MAX_EXACT = 1000
 BLOCK_SIZE = 256
@@ -52,7 +54,11 @@ def make_blocks(
     else:
         # With a length scale per column, neighbours are those in columns of unit spread.
         scale = X.std(axis=0) if ard else np.ones(X.shape[1])
-        groups = near_and_far(X / np.where(scale > 0, scale, 1.0), min(n_blocks, -(-4 * n // BLOCK_SIZE)), rng)
+        scaled = X / np.where(scale > 0, scale, 1.0)
+        tree = cKDTree(scaled)
+        groups = near_and_far(
+            n, n_blocks, rng, lambda seeds, k: tree.query(scaled[seeds], k=k)[1], lambda chosen: scaled[chosen]
+        )
     factors = None if sample_weight is None else 1.0 / sample_weight
     return [
         Block(
@@ -65,20 +71,37 @@ def make_blocks(
     ]
 
 
-def near_and_far(X: Floats, n_blocks: int, rng: np.random.RandomState) -> list[NDArray[np.int64]]:
-    """Choose, around random points, the nearest neighbours and others from shells of ever larger rank, by index."""
-    n = len(X)
+def near_and_far(
+    n: int,
+    n_blocks: int,
+    rng: np.random.RandomState,
+    nearest_of: Callable[[Integers, int], Integers],
+    points: Callable[[Integers], Floats],
+) -> list[Integers]:
+    """Choose, around random points, the nearest neighbours and others from shells of ever larger rank, by index.
+
+    Parameters
+    ----------
+    n : int
+        Number of points.
+    n_blocks : int
+        Number of blocks; fewer are made of few points.
+    nearest_of : callable
+        From indices (m,) and a number `k` to the indices (m, k) of the nearest points, wherever the data are.
+    points : callable
+        From indices (m,) to points (m, d).
+    """
+    n_blocks = min(n_blocks, -(-4 * n // BLOCK_SIZE))
     near = int(NEAR_SHARE * BLOCK_SIZE)
     far = BLOCK_SIZE - near
-    tree = cKDTree(X)
     seeds = rng.choice(n, n_blocks, replace=False)
     # Beyond the nearest, ranks are log-uniform. Exact ranks would need all distances; a random subset has them in
     # good approximation.
     pool = rng.choice(n, min(n, 5000), replace=False)
-    nearest = tree.query(X[seeds], k=near)[1]
+    candidates = points(pool)
     groups = []
-    for seed, neighbours in zip(seeds, nearest, strict=True):
-        distances = np.sum((X[pool] - X[seed]) ** 2, axis=1)
+    for seed, neighbours in zip(points(seeds), nearest_of(seeds, near), strict=True):
+        distances = np.sum((candidates - seed) ** 2, axis=1)
         order = pool[np.argsort(distances)]
         order = order[~np.isin(order, neighbours)]
         edges = np.exp(np.linspace(0.0, np.log(len(order)), far + 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,13 +86,17 @@ class Lattice:
     @classmethod
     def covering(cls, X: Floats, threshold: float) -> Lattice:
         """Lattice whose cells reach no farther than `threshold` from their middles, with the data in whole cells."""
-        d = X.shape[1]
-        side = 2 * threshold / d**0.5
-        low, high = X.min(axis=0), X.max(axis=0)
+        return cls.covering_box(X.min(axis=0), X.max(axis=0), lambda: np.median(X, axis=0), threshold)
+
+    @classmethod
+    def covering_box(cls, low: Floats, high: Floats, median: Callable[[], Floats], threshold: float) -> Lattice:
+        """The same from the corners of the data's box, and their median where it is needed, each of shape (d,)."""
+        side = 2 * threshold / len(low) ** 0.5
         # Centre the cells over the data, so that the outermost ones are used evenly; but an outlier must not take the
         # origin so far away that the digits of the other points are lost.
         excess = np.ceil((high - low) / side + 1e-9) * side - (high - low)
-        return cls(np.where(high - low < 2.0**30 * side, low - 0.5 * excess, np.median(X, axis=0)), side)
+        wide = high - low >= 2.0**30 * side
+        return cls(np.where(wide, median(), low - 0.5 * excess) if wide.any() else low - 0.5 * excess, side)
 
     def cells(self, X: Floats) -> Integers:
         """Cell of each point: whole numbers of shape (n, d)."""

@@ -21,13 +21,16 @@ from ._parallel import n_threads, single_threaded_blas, thread_map, worker_threa
 from .blocks import Block, make_blocks
 from .kernels import Kernel
 from .likelihood import feature_log_likelihood, kernel_log_likelihood
-from .search import Climb, Fixed, Space, climb
+from .search import Climb, Extents, Fixed, Space, climb
 
 __all__ = ["Fixed", "Learned", "Progress", "learn", "maximise_feature_likelihood"]
 
 Floats = NDArray[Any]
 Progress = Callable[[str, float, float], None]
 """Called as `progress(stage, done, value)`, with `done` from 0 to 1 and the likelihood per point reached."""
+
+Likelihood = Callable[[list[Block], Kernel, float], tuple[float, Floats]]
+"""Sum of the log likelihoods of some blocks at a kernel and a noise variance, and its gradient."""
 
 COARSE_BLOCKS = 12
 
@@ -77,6 +80,8 @@ def learn(
     rng: np.random.RandomState,
     progress: Progress | None = None,
     blocks: list[Block] | None = None,
+    extents: Extents | None = None,
+    likelihood: Likelihood | None = None,
 ) -> Learned:
     """Maximise the likelihood over all hyperparameters that are not fixed.
 
@@ -95,13 +100,17 @@ def learn(
         Seconds after which the best found so far is returned, with a warning.
     blocks : list of Block or None
         Blocks to learn from; None chooses them.
+    extents : Extents or None
+        Lengths of the data, where `X` and `y` are but a sample of what the blocks come from.
+    likelihood : callable or None
+        Evaluates the likelihood of many blocks at once, elsewhere than here.
 
     Returns
     -------
     learned : Learned
     """
     began = time.perf_counter()
-    space = Space.of(X, y, fixed, n_scales, ard)
+    space = Space.of(X, y, fixed, n_scales, ard, extents)
     if not space.free.any():
         return Learned(*space.unpack(space.given))
     if space.is_degenerate:
@@ -109,7 +118,7 @@ def learn(
 
     if blocks is None:
         blocks = make_blocks(X, y, sample_weight, n_blocks, len(space.columns) > 1, rng)
-    objective = _Objective(space, began + time_budget, n_threads(n_jobs), progress)
+    objective = _Objective(space, began + time_budget, n_threads(n_jobs), progress, likelihood)
     climbs = objective.compare(blocks[:: max(len(blocks) // COARSE_BLOCKS, 1)], space.starts(n_restarts, rng))
     best = max(climbs, key=lambda c: c.value)
     final = objective.refine(blocks, best.point, max_iterations)
@@ -162,6 +171,7 @@ class _Objective:
     deadline: float
     n_threads: int
     progress: Progress | None
+    likelihood: Likelihood | None
     lock: Any = field(default_factory=Lock)
 
     def compare(self, blocks: list[Block], starts: list[Floats]) -> list[Climb]:
@@ -177,7 +187,7 @@ class _Objective:
 
     def refine(self, blocks: list[Block], start: Floats, max_iterations: int) -> Climb:
         """Climb to the top."""
-        if len(blocks) == 1:
+        if len(blocks) == 1 or self.likelihood is not None:
             with single_threaded_blas():
                 return self._climb(blocks, start, "refine", max_iterations, 1e-8, map)
         with worker_threads(self.n_threads) as run:
@@ -211,6 +221,8 @@ class _Objective:
     def _evaluate(self, blocks: list[Block], theta: Floats, run: Any) -> tuple[float, Floats]:
         kernel, noise = self.space.unpack(theta)
         noise = max(noise, self.space.noise_floor)
+        if self.likelihood is not None:
+            return self.likelihood(blocks, kernel, noise)
 
         def one(block: Block) -> tuple[float, Floats]:
             return kernel_log_likelihood(kernel, noise, block.X, block.y, block.noise_factors, block.squared_distances)

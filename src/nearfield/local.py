@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import KDTree
 
 from . import _memory, linalg
+from ._array import Array, like, namespace
 from ._parallel import thread_map
 from .features import maclaurin, taylor
 from .kernels import Kernel
@@ -104,30 +105,38 @@ class LocalFeatures:
         """Degree of each Taylor map."""
         return tuple(m.degree for m in self.maps if isinstance(m, taylor.TaylorMap))
 
-    def rows(self, Z: Floats, factor: Floats | float = 1.0) -> Floats:
-        """Features times `factor`, one a row, of points relative to the centre: (n, d) to (D, n), in C order."""
+    def rows(self, Z: Array, factor: Array | float = 1.0) -> Array:
+        """Features times `factor`, one a row, of points relative to the centre: (..., n, d) to (..., D, n), C order."""
+        xp = namespace(Z)
         blocks = []
         for feature_map, scales in zip(self.maps, self.kernel.length_scales, strict=True):
-            scaled = Z / scales
+            scaled = Z / like(scales, Z)
             if isinstance(feature_map, taylor.TaylorMap):
-                first = np.exp(-0.5 * np.einsum("ij,ij->i", scaled, scaled)) * factor
+                first = xp.exp(-0.5 * _squared_norms(scaled)) * factor
                 blocks.append(taylor.monomial_rows(feature_map, scaled, first))
             else:
-                blocks.append(np.ascontiguousarray(maclaurin.apply(feature_map, scaled).T * factor))
-        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+                rows = xp.matrix_transpose(maclaurin.apply(feature_map, scaled))
+                rows = rows * (factor if isinstance(factor, float) else factor[..., None, :])
+                blocks.append(np.ascontiguousarray(rows) if isinstance(rows, np.ndarray) else rows)
+        return blocks[0] if len(blocks) == 1 else xp.concat(blocks, axis=-2)
 
-    def missing_variance(self, Z: Floats) -> Floats:
-        """What the features lack of the prior variance at points relative to the centre: (n, d) to (n,)."""
-        missing = np.zeros(len(Z))
+    def missing_variance(self, Z: Array) -> Array:
+        """What the features lack of the prior variance at points relative to the centre: (..., n, d) to (..., n)."""
+        xp = namespace(Z)
+        missing = 0.0
         for feature_map, (scales, variance) in zip(self.maps, self.kernel.components(), strict=True):
-            scaled = Z / scales
+            scaled = Z / like(scales, Z)
             if isinstance(feature_map, taylor.TaylorMap):
-                present = taylor.squared_norms(feature_map.degree, np.einsum("ij,ij->i", scaled, scaled))
+                present = taylor.squared_norms(feature_map.degree, _squared_norms(scaled))
             else:
-                features = maclaurin.apply(feature_map, scaled)
-                present = np.einsum("ij,ij->i", features, features)
-            missing += variance * np.maximum(1.0 - present, 0.0)
+                present = _squared_norms(maclaurin.apply(feature_map, scaled))
+            missing = missing + variance * xp.clip(1.0 - present, 0.0, None)
         return missing
+
+
+def _squared_norms(Z: Array) -> Array:
+    """Squared norms (..., n) of the rows of `Z` (..., n, d)."""
+    return np.einsum("...ij,...ij->...i", Z, Z) if isinstance(Z, np.ndarray) else namespace(Z).sum(Z * Z, axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,14 +174,13 @@ class Plan:
             return True
         return self.either_side and kernel_cost(n_points) <= feature_cost(n_points, self.features.n_components)
 
-    def total_variance(self, variance: Floats, Z: Floats) -> Floats:
+    def total_variance(self, variance: Array, Z: Array) -> Array:
         """Variance of the features' part and, with the correction, of what they lack at points relative to a centre."""
         if not self.correction:
             return variance
         assert self.features is not None
         # Sketches may hold more than the prior has, which data can only lower.
-        result: Floats = np.minimum(variance + self.features.missing_variance(Z), self.kernel.variance)
-        return result
+        return namespace(Z).clip(variance + self.features.missing_variance(Z), None, self.kernel.variance)
 
 
 def kernel_cost(n: float) -> float:

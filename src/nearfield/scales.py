@@ -33,6 +33,7 @@ def learn_with_scales(
     ard: bool,
     rng: np.random.RandomState,
     time_budget: float,
+    blocks: list[Block] | None = None,
     **options: Any,
 ) -> Learned:
     """Learn everything, the number of Gaussians included.
@@ -44,11 +45,14 @@ def learn_with_scales(
         Centred targets.
     n_scales : int or None
         Number of Gaussians, more than 1; None picks it. Those that vanish or coincide are dropped in either case.
+    blocks : list of Block or None
+        Blocks to learn from and to judge by; None chooses them.
     **options
         Further options of `learn`.
     """
     began = time.perf_counter()
-    blocks = make_blocks(X, y, options.get("sample_weight"), BLOCKS + BLOCKS_ASIDE, ard, rng)
+    if blocks is None:
+        blocks = make_blocks(X, y, options.get("sample_weight"), BLOCKS + BLOCKS_ASIDE, ard, rng)
     used, aside = _divided(blocks)
 
     def with_scales(J: int) -> Learned:

@@ -67,7 +67,11 @@ def measure(X: Floats, rng: np.random.RandomState, size: int = 1000) -> Extents:
     extent = float(np.linalg.norm(X.max(axis=0) - X.min(axis=0)))
     if n < 2 or extent == 0:
         return Extents(1.0, 1.0, 1.0, 0.0)
-    nearest = cKDTree(X).query(queries, k=min(n, 8))[0][:, 1:]
+    return extents_from(cKDTree(X).query(queries, k=min(n, 8))[0][:, 1:], queries, extent)
+
+
+def extents_from(nearest: Floats, queries: Floats, extent: float) -> Extents:
+    """Typical lengths from distances (m, k) to the nearest others of some query points (m, d), and the diameter."""
     positive = np.where(nearest > 0, nearest, np.inf).min(axis=1)  # beyond exact duplicates
     positive = positive[np.isfinite(positive)]
     pairs = pdist(queries)
@@ -96,8 +100,8 @@ class Space:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, X: Floats, y: Floats, fixed: Fixed, n_scales: int, ard: bool) -> Space:
-        """Space for points `X` (n, d) and centred targets `y` (n, k)."""
+    def of(cls, X: Floats, y: Floats, fixed: Fixed, n_scales: int, ard: bool, extents: Extents | None = None) -> Space:
+        """Space for points `X` (n, d) and centred targets `y` (n, k); `extents` where they are known already."""
         spread = float(np.mean(np.var(y, axis=0))) or CONSTANT_SPREAD
         J = n_scales
         if fixed.length_scales is not None:
@@ -106,7 +110,7 @@ class Space:
             J = len(fixed.variances)
         q = fixed.length_scales.shape[1] if fixed.length_scales is not None else (X.shape[1] if ard else 1)
         columns = np.ones(1) if q == 1 else np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
-        extents = measure(X / columns, np.random.RandomState(0))
+        extents = extents or measure(X / columns, np.random.RandomState(0))
         given = np.full(J * q + J + 1, np.nan)
         if fixed.length_scales is not None:
             given[: J * q] = np.log(fixed.length_scales).ravel()

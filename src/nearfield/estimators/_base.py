@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .. import _memory
+from .._array import Array, is_tensor, like, namespace
 from .._validation import check_integer, check_positive, describe
 from ..kernels import Kernel
 from ..learning import Fixed, Learned, learn
@@ -75,8 +76,11 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
     # ---- hyperparameters -----------------------------------------------------------------------------------------
 
-    def _learn(self, X: Floats, y: Floats, weights: Floats | None) -> None:
-        """Set `kernel_`, `noise_variance_` and `learned_` from the parameters or the data; `y` is centred."""
+    def _learn(self, X: Floats, y: Floats, weights: Floats | None, **prepared: Any) -> None:
+        """Set `kernel_`, `noise_variance_` and `learned_` from the parameters or the data; `y` is centred.
+
+        `prepared` goes to `learn`: what was found already of data that are elsewhere.
+        """
         fixed, n_scales = self._check_hyperparameters(X.shape[1])
         if not isinstance(self.ard, bool | np.bool_):
             raise ValueError(f"{describe(self, 'ard')} must be True or False. Got {self.ard!r}.")
@@ -90,6 +94,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             "n_jobs": self.n_jobs,
             "rng": check_random_state(self.random_state),
             "progress": self.progress,
+            **prepared,
         }
         wanted = self._check_n_scales()
         if wanted != 1 and fixed.length_scales is None and fixed.variances is None and fixed.noise_variance is None:
@@ -187,6 +192,24 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
     # ---- answers -------------------------------------------------------------------------------------------------
 
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Coefficient of determination R^2 of the means at `X`."""
+        if is_tensor(X):
+            from ..tensors import estimators as on_device
+
+            return on_device.score(self, X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))
+
+    def _fitted_on_tensors(self, X: Any) -> bool:
+        """Whether this model lives on a device; a test point of another library is refused."""
+        check_is_fitted(self, "kernel_")
+        on_tensors = is_tensor(self.y_mean_)
+        if on_tensors or is_tensor(X):
+            from ..tensors import checks
+
+            checks.same_library(self, X, on_tensors)
+        return on_tensors
+
     def _shaped(self, mean: Floats) -> Floats:
         """Means with the targets' own mean put back, in the shape the targets had."""
         mean = mean + self.y_mean_
@@ -222,7 +245,7 @@ class JointGPRegressor(GPRegressor):
             return covariance
         return np.repeat(covariance[:, :, None], len(self.y_mean_), axis=2)
 
-    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0, include_noise: bool = False) -> Floats:
+    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0, include_noise: bool = False) -> Array:
         """Draw functions from the posterior.
 
         Parameters
@@ -241,16 +264,16 @@ class JointGPRegressor(GPRegressor):
         rng = check_random_state(random_state)
         m, k = mean.reshape(len(mean), -1).shape
         root = _square_root(covariance.reshape(m, m, k)[:, :, 0])  # targets share it
-        draws: Floats = (root @ rng.standard_normal((m, k * n_samples))).reshape(m, k, n_samples)
+        draws = (root @ like(rng.standard_normal((m, k * n_samples)), root)).reshape(m, k, n_samples)
         draws += mean.reshape(m, k, 1)
         return draws[:, 0] if mean.ndim == 1 else draws
 
 
-def _square_root(covariance: Floats) -> Floats:
+def _square_root(covariance: Array) -> Array:
     """`S` with `S S' = covariance`, for matrices that may be singular."""
-    values, vectors = np.linalg.eigh(covariance)
-    result: Floats = vectors * np.sqrt(np.maximum(values, 0.0))
-    return result
+    xp = namespace(covariance)
+    values, vectors = xp.linalg.eigh(covariance)
+    return vectors * xp.sqrt(xp.clip(values, 0.0, None))
 
 
 def _plain(scales: Any) -> Any:

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _memory, statistics
+from .._array import is_tensor
 from .._validation import check_option, check_positive, describe
 from ..features.gradients import is_differentiable, length_scale_gradients
 from ..kernels import Kernel
@@ -98,6 +99,11 @@ class FeatureGPRegressor(JointGPRegressor):
         -------
         self
         """
+        if is_tensor(X):
+            from ..tensors import estimators as on_device
+
+            on_device.fit_feature(self, X, y, sample_weight)
+            return self
         X, y, weights = self._validate_training(X, y, sample_weight)
         self._check_options()
         # Sums are taken of what the targets have beyond this, so that a large mean does not cost them their digits.
@@ -121,6 +127,11 @@ class FeatureGPRegressor(JointGPRegressor):
         """
         if not hasattr(self, "statistics_"):
             return self.fit(X, y, sample_weight)
+        if self._fitted_on_tensors(X):
+            from ..tensors import estimators as on_device
+
+            on_device.update_feature(self, X, y, sample_weight)
+            return self
         X, y, weights = self._validate_training(X, y, sample_weight, reset=False)
         if y.shape[1] != len(self.y_mean_):
             raise ValueError(f"The 'y' argument must have {len(self.y_mean_)} targets as in fit. Got {y.shape[1]}.")
@@ -134,6 +145,10 @@ class FeatureGPRegressor(JointGPRegressor):
         """Posterior mean, and standard deviation or covariance on request; see `ExactGPRegressor.predict`."""
         if return_std and return_cov:
             raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
+        if self._fitted_on_tensors(X):
+            from ..tensors import estimators as on_device
+
+            return on_device.predict_feature(self, X, return_std, return_cov, include_noise)
         X = self._validate_test(X)
         if return_cov:
             self._require_covariance(len(X), 2 * len(self.statistics_.gram))

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from .. import centers, local, nearest, tuning
+from .._array import is_tensor
 from .._validation import check_bool, check_integer, check_option, check_positive, describe
 from ..features import MaclaurinFeatures, TaylorFeatures, taylor
 from ..kernels import Kernel
@@ -183,6 +184,11 @@ class LocalGPRegressor(GPRegressor):
         self
         """
         clock = _Clock()
+        if is_tensor(X):
+            from ..tensors import estimators as on_device
+
+            on_device.fit_local(self, X, y, sample_weight, clock)
+            return self
         X, y, weights = self._validate_training(X, y, sample_weight)
         request, kind, n_centers = self._check_request(), self._check_centers(), self._check_n_centers()
         rng = check_random_state(self.random_state)
@@ -215,14 +221,8 @@ class LocalGPRegressor(GPRegressor):
 
         self._predictor = LocalPredictor.fit(plan, data, placement, bool(self.open_centers), self.n_jobs)
         clock.lap("fitting")
-        self._make_report(choice, clock)
-        if not choice.met:
-            warnings.warn(
-                f"tolerance={self.tolerance:g} could not be met: {choice.divergence:.1e} nats of KL per test point "
-                "from the exact Gaussian process were reached. A larger tolerance accepts it; radius, spacing and "
-                "features can be set by hand.",
-                stacklevel=2,
-            )
+        self._make_report(choice, clock, self._median_neighbours())
+        self._warn_unmet(choice)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -232,6 +232,11 @@ class LocalGPRegressor(GPRegressor):
         """
         if not hasattr(self, "_predictor"):
             return self.fit(X, y, sample_weight)
+        if self._fitted_on_tensors(X):
+            from ..tensors import estimators as on_device
+
+            on_device.update_local(self, X, y, sample_weight)
+            return self
         X, y, weights = self._validate_training(X, y, sample_weight, reset=False)
         if y.shape[1] != len(self.y_mean_):
             raise ValueError(f"The 'y' argument must have {len(self.y_mean_)} targets as in fit. Got {y.shape[1]}.")
@@ -263,29 +268,13 @@ class LocalGPRegressor(GPRegressor):
         self, kernel: Kernel, data: TrainingSet, request: tuning.Request, rng: np.random.RandomState
     ) -> tuning.Choice:
         """The plan: as given where everything is, else by measurement."""
-        X = data.X
-        if request.features is not None and (self.radius is None or request.radius is not None):
-            sample = X - X.mean(axis=0)
-            if request.radius is not None and request.spacing is not None:
-                seeds = X[rng.choice(len(X), min(len(X), 20), replace=False)]
-                sample = np.concatenate(
-                    [X[i] - s for s, i in zip(seeds, data.neighbourhoods(seeds, request.radius), strict=True)]
-                )
-            if request.spacing is not None or self.radius is None:
-                plan = Plan(
-                    kernel,
-                    request.radius,
-                    request.features(sample),
-                    correction=bool(self.correction),
-                    either_side=self.radius is not None,
-                )
-                candidate = tuning.Candidate(
-                    request.spacing if request.spacing is not None else np.inf, plan, "as given"
-                )
-                return tuning.Choice(candidate, np.nan, np.nan, True, "spacing, radius and features were given")
-        if request.kernel_space and request.radius is not None and request.spacing is not None:
-            candidate = tuning.Candidate(request.spacing, Plan(kernel, request.radius, None), "kernel space")
-            return tuning.Choice(candidate, np.nan, np.nan, True, "spacing, radius and features were given")
+        if self._is_given(request):
+            sample = data.X - data.X.mean(axis=0)
+            if request.radius is not None and request.features is not None:  # positions as neighbourhoods have them
+                seeds = data.X[rng.choice(len(sample), min(len(sample), 20), replace=False)]
+                found = data.neighbourhoods(seeds, request.radius)
+                sample = np.concatenate([data.X[i] - seed for seed, i in zip(seeds, found, strict=True)])
+            return self._given_choice(kernel, sample, request)
         if self.radius is None:
             raise ValueError(
                 "radius=None takes all points for every centre, which needs features: set features to TaylorFeatures "
@@ -296,6 +285,25 @@ class LocalGPRegressor(GPRegressor):
         )
         choose = nearest.choose if by_number else tuning.choose
         return choose(kernel, data, request, self.n_jobs, rng, self.progress)
+
+    def _is_given(self, request: tuning.Request) -> bool:
+        """Whether nothing is left to choose."""
+        if self.radius is None:
+            return request.features is not None
+        by_hand = request.features is not None or request.kernel_space
+        return by_hand and request.radius is not None and request.spacing is not None
+
+    def _given_choice(self, kernel: Kernel, sample: Floats, request: tuning.Request) -> tuning.Choice:
+        """What was given, as a choice; `sample` holds positions relative to a centre."""
+        plan, label = Plan(kernel, request.radius, None), "kernel space"
+        if request.features is not None:
+            plan, label = (
+                replace(plan, features=request.features(sample), either_side=self.radius is not None),
+                "as given",
+            )
+        plan = replace(plan, correction=bool(self.correction))
+        candidate = tuning.Candidate(request.spacing if request.spacing is not None else np.inf, plan, label)
+        return tuning.Choice(candidate, np.nan, np.nan, True, "spacing, radius and features were given")
 
     def _check_centers(self) -> Any:
         """`centers` as `centers.place` takes it, but in the units of the data."""
@@ -339,6 +347,10 @@ class LocalGPRegressor(GPRegressor):
         mean : ndarray of shape (m,) or (m, n_targets)
         std : ndarray of the same shape, if `return_std`
         """
+        if self._fitted_on_tensors(X):
+            from ..tensors import estimators as on_device
+
+            return on_device.predict_local(self, X, return_std, include_noise)
         points = self._in_length_scales(self._validate_test(X))
         predict = self._predictor.predict_blended if self._blends() else self._predictor.predict
         mean, variance = predict(points, return_std)
@@ -392,16 +404,28 @@ class LocalGPRegressor(GPRegressor):
                 maps.append(drawn._sample(sample / scales))
         return LocalFeatures.of(kernel, tuple(maps))
 
-    def _make_report(self, choice: tuning.Choice, clock: _Clock) -> None:
+    def _warn_unmet(self, choice: tuning.Choice) -> None:
+        if not choice.met:
+            warnings.warn(
+                f"tolerance={self.tolerance:g} could not be met: {choice.divergence:.1e} nats of KL per test point "
+                "from the exact Gaussian process were reached. A larger tolerance accepts it; radius, spacing and "
+                "features can be set by hand.",
+                stacklevel=3,
+            )
+
+    def _median_neighbours(self) -> int:
+        predictor, radius = self._predictor, self.radius_
+        n, least = len(predictor.data.X), predictor.plan.count
+        some = predictor.placement.centers[:: max(len(self.centers_) // 1000, 1)]
+        if radius is None or len(some) == 0:
+            return n if least is None else min(least, n)
+        counts = predictor.data.tree.query_radius(some, radius, count_only=True)
+        return int(np.median(np.maximum(counts, least or 0)))
+
+    def _make_report(self, choice: tuning.Choice, clock: _Clock, median_neighbours: int) -> None:
         measured = not np.isnan(choice.divergence)
         predictor, radius = self._predictor, self.radius_
-        data, some = predictor.data, predictor.placement.centers[:: max(len(self.centers_) // 1000, 1)]
-        median = len(data.X)
-        if radius is not None and len(some):
-            counts = data.tree.query_radius(some, radius, count_only=True)
-            median = int(np.median(np.maximum(counts, predictor.plan.count or 0)))
-        elif predictor.plan.count is not None:
-            median = min(predictor.plan.count, len(data.X))
+        data = predictor.data
         exact = predictor.plan.features is None and radius is None and predictor.plan.count is None
         self.report_ = Report(
             n_samples=len(data.X),
@@ -418,7 +442,7 @@ class LocalGPRegressor(GPRegressor):
             n_components=0 if self.feature_map_ is None else self.feature_map_.n_components,
             spacing=self.spacing_,
             radius=radius,
-            median_neighbours=median,
+            median_neighbours=median_neighbours,
             least_neighbours=predictor.plan.count or 0,
             hyperparameters={
                 "length_scale": self.length_scale_,

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._array import Array, is_tensor, like, on_host
 from .._validation import check_length_scale, check_positive, describe
 
 FLOATS = (np.float64, np.float32)
@@ -53,7 +54,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         check_is_fitted(self, "map_")
         return self._transform(self._points(X, reset=False))
 
-    def _points(self, X: ArrayLike, reset: bool) -> NDArray[Any]:
+    def _points(self, X: ArrayLike, reset: bool) -> Array:
+        if is_tensor(X):
+            from ..tensors import checks
+
+            return checks.points(self, X, reset)
         try:
             points: NDArray[Any] = validate_data(self, X, dtype=FLOATS, reset=reset)
         except ValueError as error:
@@ -94,7 +99,7 @@ class GaussianKernelFeatures(FeatureMap):
 
     def _fit(self, X: NDArray[Any]) -> None:
         self._rescale(X.shape[1])
-        super()._fit(self._scaled(X))
+        super()._fit(on_host(self._scaled(X)))
 
     def _rescale(self, n_columns: int) -> None:
         """Take over `length_scale` and `variance`; a map once sampled stays as it is."""
@@ -107,7 +112,7 @@ class GaussianKernelFeatures(FeatureMap):
         return features
 
     def _scaled(self, X: NDArray[Any]) -> NDArray[Any]:
-        scaled: NDArray[Any] = X / self._scale.astype(X.dtype)
+        scaled: NDArray[Any] = X / like(self._scale, X)
         return scaled
 
 
@@ -121,7 +126,7 @@ class ShiftedFeatures(GaussianKernelFeatures):
         super()._fit(X)
 
     def _scaled(self, X: NDArray[Any]) -> NDArray[Any]:
-        return super()._scaled(X - self.center_.astype(X.dtype))
+        return super()._scaled(X - like(self.center_, X))
 
     def _check_center(self, X: NDArray[Any]) -> NDArray[np.float64]:
         d = X.shape[1]
@@ -129,7 +134,7 @@ class ShiftedFeatures(GaussianKernelFeatures):
             return np.zeros(d)
         if isinstance(self.center, str):
             if self.center == "mean":
-                return np.asarray(X.mean(axis=0, dtype=np.float64))
+                return np.asarray(on_host(X).mean(axis=0, dtype=np.float64))
         else:
             with suppress(TypeError, ValueError):
                 center = np.array(self.center, dtype=np.float64)

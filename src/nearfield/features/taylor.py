@@ -123,7 +123,7 @@ def monomial_rows(taylor: TaylorMap, z: Array, first: Array) -> Array:
     rows = empty_like_shape((*z.shape[:-2], taylor.n_components, z.shape[-2]), z)
     rows[..., 0, :] = first
     level, scaled = 0, columns
-    multiply = _multiply_into if array_api_compat.is_numpy_array(z) else _multiply_and_copy
+    multiply = _multiply_into(xp)
     for start, stop, parent, variable, degree in taylor._runs:
         if degree != level:
             level, scaled = degree, columns / degree**0.5
@@ -135,12 +135,15 @@ def monomial_rows(taylor: TaylorMap, z: Array, first: Array) -> Array:
     return rows
 
 
-def _multiply_into(a: Array, b: Array, out: Array) -> None:
-    np.multiply(a, b, out=out)
+def _multiply_into(xp: Any) -> Any:
+    """`multiply(a, b, out)` of an array library: in one pass where it can, as NumPy and PyTorch do."""
+    if array_api_compat.is_numpy_namespace(xp) or array_api_compat.is_torch_namespace(xp):
+        return lambda a, b, out: xp.multiply(a, b, out=out)
 
+    def multiply_and_copy(a: Array, b: Array, out: Array) -> None:
+        out[...] = a * b
 
-def _multiply_and_copy(a: Array, b: Array, out: Array) -> None:
-    out[...] = a * b
+    return multiply_and_copy
 
 
 def feature_rows(taylor: TaylorMap, z: Array) -> Array:

@@ -1,0 +1,284 @@
+"""A GPU: a million points and ten million, beside the same machine's CPU, the exact process and GPyTorch.
+
+    python benchmarks/gpu.py [--device cuda] [--size 1e6] [--large 1e7]
+
+Everything is run once to warm up, then repeated and the median taken, with the device synchronised before each reading
+of the clock. GPyTorch takes part where it is installed.
+"""
+
+import importlib.util
+import time
+
+import numpy as np
+import torch
+
+import _common as common
+import nearfield as nf
+from nearfield.kernels import Kernel
+from nearfield.local import Plan
+from nearfield.tensors import cells, models
+from nearfield.tensors.predictor import TensorPredictor, place
+from nearfield.tuning import taylor_features
+
+FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "n_scales": 1}
+LOCAL = {"spacing": 2.0, "radius": 3.5, "features": nf.TaylorFeatures(12)}
+DENSITY = 15.0
+
+
+def timed(function, device, repeats=5):
+    """Result, and the median of the seconds of a few calls after one to warm up."""
+    laps = []
+    for _ in range(repeats + 1):
+        synchronize(device)
+        began = time.perf_counter()
+        result = function()
+        synchronize(device)
+        laps.append(time.perf_counter() - began)
+    return result, float(np.median(laps[1:]))
+
+
+def synchronize(device):
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def uniform(n, device, dtype=torch.float64, seed=0):
+    """Points of even density, half of them for testing, and a sum of waves; made where they are needed."""
+    generator = torch.Generator(device).manual_seed(seed)
+    X = torch.rand((n, 2), generator=generator, device=device, dtype=torch.float64) * (n / 2 / DENSITY) ** 0.5
+    return X.to(dtype), waves(X, generator).to(dtype)
+
+
+def clustered(n, device, dtype=torch.float64, seed=0):
+    """Nine points of ten in tight clusters, the others over a wide background."""
+    generator = torch.Generator(device).manual_seed(seed)
+    options = {"generator": generator, "device": device, "dtype": torch.float64}
+    side = (n / 2 / DENSITY) ** 0.5
+    n_clusters = max(n // 2000, 10)
+    middles = torch.rand((n_clusters, 2), **options) * side
+    spread = 0.05 + torch.rand((n_clusters, 1), **options)
+    member = torch.randint(n_clusters, (n,), generator=generator, device=device)
+    X = middles[member] + spread[member] * torch.randn((n, 2), **options)
+    background = torch.rand(n, generator=generator, device=device) < 0.1
+    X[background] = torch.rand((int(background.sum()), 2), **options) * side
+    return X.to(dtype), waves(X, generator).to(dtype)
+
+
+def waves(X, generator, n_waves=64, noise=0.1):
+    options = {"generator": generator, "device": X.device, "dtype": X.dtype}
+    frequencies, phases = torch.randn((2, n_waves), **options), 2 * torch.pi * torch.rand(n_waves, **options)
+    y = torch.cat([torch.cos(part @ frequencies + phases).sum(dim=1) for part in X.split(1 << 20)])
+    return y * (2 / n_waves) ** 0.5 + noise**0.5 * torch.randn(len(X), **options)
+
+
+def rates(device):
+    """Bytes a second of a copy, operations a second of matrix products in double and single precision."""
+    a = torch.empty(1 << 28 if device.type == "cuda" else 1 << 24, device=device)
+    b = torch.empty_like(a)
+    _, seconds = timed(lambda: b.copy_(a), device)
+    result = {"copy": 2 * a.nbytes / seconds}
+    for dtype in (torch.float64, torch.float32):
+        n = 8192 if device.type == "cuda" else 1024
+        A = torch.randn((n, n), device=device, dtype=dtype)
+        _, seconds = timed(lambda: A @ A, device)  # noqa: B023
+        result[dtype] = 2 * n**3 / seconds
+    return result
+
+
+def fit_and_predict(X, y, X_test, parameters=LOCAL):
+    model = nf.LocalGPRegressor(**FIXED, **parameters).fit(X, y)
+    return (model, *model.predict(X_test, return_std=True, include_noise=True))
+
+
+def whole(n, device, dtype, make=uniform):
+    X, y = make(2 * n, device, dtype)
+    X, y, X_test, y_test = X[:n].contiguous(), y[:n].contiguous(), X[n:].contiguous(), y[n:]
+    (model, mean, std), seconds = timed(lambda: fit_and_predict(X, y, X_test), device)
+    rmse = float((mean - y_test).square().mean().sqrt())
+    covered = float(((mean - y_test).abs() <= 1.96 * std).double().mean())
+    return seconds, rmse, covered, model
+
+
+def stages(n, device, rate):
+    """Seconds of each stage, beside what its bytes and operations take at the rates of a copy and a product."""
+    dtype = torch.float64
+    X, y = uniform(2 * n, device)
+    X, y, X_test = X[:n].contiguous(), y[:n, None].contiguous(), X[n:].contiguous()
+    kernel = Kernel.gaussian(1.0)
+    features = taylor_features(kernel, 2, 3.5, 12)
+    plan, D = Plan(kernel, 3.5, features), features.n_components
+    noise = X.new_full((n,), 0.1)
+    rows = []
+
+    def add(name, function, n_bytes, operations, repeats=5):
+        result, seconds = timed(function, device, repeats)
+        floor = max(n_bytes / rate["copy"], operations / rate[dtype])
+        rows.append([name, f"{1e3 * seconds:.2f}", f"{1e3 * floor:.2f}", f"{seconds / floor:.1f}"])
+        return result
+
+    placement = add("centres", lambda: place(X, 2.0), 10 * 8 * 2 * n, 0)
+    data = add("sorting into cells", lambda: models.TensorSet.of(X, y, noise, 3.5), 12 * 8 * n, 0)
+    centers = placement.centers
+    found = add(
+        "neighbourhoods",
+        lambda: data.index.within(centers, 3.5, data.index.strips(centers, 3.5)),
+        0 if not len(centers) else 8 * 6 * 1.4 * 577 * len(centers),
+        0,
+    )
+    total = len(found.points)
+    counts = found.counts.cpu().numpy()
+    groups = list(models._by_size(plan, counts))
+    rectangles = [(torch.as_tensor(g, device=device), cells.rounded_up(counts[g].max(), 16)) for g in groups]
+
+    def evaluate(each):
+        for chosen, width in rectangles:
+            Z, targets, variance, real = models._gather(data, centers, found, chosen, width, 0)
+            root = torch.where(real, (variance + features.missing_variance(Z)).rsqrt(), 0)
+            phi = features.rows(Z, root)
+            if each is not None:
+                each(phi, targets, root)
+
+    add("features", lambda: evaluate(None), 8 * total * 2 * D, 0)
+    phis = [features.rows(models._gather(data, centers, found, c, w, 0)[0]) for c, w in rectangles]
+    add("Gram matrices", lambda phis=phis: [phi @ phi.mT for phi in phis], 8 * total * D, 2.0 * total * D**2)
+    grams = [phi @ phi.mT for phi in phis]
+    for gram in grams:
+        gram.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    del phis
+    n_bytes, operations = 16 * len(centers) * D**2, len(centers) * D**3 / 3
+    factors = add("Cholesky", lambda: [models.cholesky(gram, "") for gram in grams], n_bytes, operations)
+    add("inverse", lambda: [models.inverse_factor(factor) for factor in factors], n_bytes, operations)
+    predictor = TensorPredictor.fit(plan, data, placement, True)
+    _, owner = add("nearest centres", lambda: predictor._nearest(X_test), 8 * 8 * n, 0)
+    add(
+        "prediction",
+        lambda: models.predict(plan, iter(predictor.batches), centers, X_test, owner, 2),
+        8 * n * 4 * D,
+        2.0 * n * D**2,
+    )
+    common.table([f"stage, N = {n:.0e}", "ms", "floor ms", "times the floor"], rows)
+
+
+def agreement(device):
+    """Against the exact process and the CPU, on ten thousand points."""
+    n = 10_000
+    X, y = uniform(2 * n, device)
+    X, y, X_test = X[:n].contiguous(), y[:n].contiguous(), X[n:].contiguous()
+    exact = nf.ExactGPRegressor(**FIXED)
+    (mean_ref, std_ref), seconds = timed(
+        lambda: exact.fit(X, y).predict(X_test, return_std=True, include_noise=True), device, 2
+    )
+    rows = [["exact GP, float64", "", "", "", f"{seconds:.3f}"]]
+    on_cpu = fit_and_predict(*(a.cpu().numpy() for a in (X, y, X_test)))[1:]
+
+    def add(name, mean, std, seconds):
+        mean, std = (torch.as_tensor(a, device=device, dtype=torch.float64) for a in (mean, std))
+        kl = torch.log(std_ref / std) + 0.5 * ((std**2 + (mean - mean_ref) ** 2) / std_ref**2 - 1)
+        cpu = [torch.as_tensor(a, device=device) for a in on_cpu]
+        shift = float(((mean - cpu[0]).abs() / cpu[1]).max())
+        relative = float((std / cpu[1] - 1).abs().max())
+        rows.append([name, f"{float(kl.mean()):.2e}", f"{shift:.1e}", f"{relative:.1e}", f"{seconds:.4f}"])
+
+    for dtype in (torch.float64, torch.float32):
+        parts = [a.to(dtype) for a in (X, y, X_test)]
+        (_, mean, std), seconds = timed(lambda: fit_and_predict(*parts), device)  # noqa: B023
+        add(f"local, {str(dtype)[6:]}", mean, std, seconds)
+    (_, mean, std), seconds = timed(lambda: fit_and_predict(*(a.cpu().numpy() for a in (X, y, X_test))), device)
+    add("local, NumPy on the CPU", mean, std, seconds)
+    if importlib.util.find_spec("gpytorch"):
+        (mean, std), seconds = timed(lambda: gpytorch_exact(X, y, X_test), device, 2)
+        add("GPyTorch, exact (Cholesky)", mean, std, seconds)
+    header = ["10 000 and 10 000 points", "KL to exact", "mean from CPU (std)", "std from CPU (relative)", "s"]
+    common.table(header, rows)
+
+
+def gpytorch_exact(X, y, X_test):
+    import gpytorch
+
+    class Model(gpytorch.models.ExactGP):
+        def __init__(self, likelihood):
+            super().__init__(X, y - y.mean(), likelihood)
+            self.mean_module = gpytorch.means.ZeroMean()
+            self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel())
+
+        def forward(self, x):
+            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    likelihood = gpytorch.likelihoods.GaussianLikelihood().to(X)
+    model = Model(likelihood).to(X)
+    model.initialize(**{"covar_module.base_kernel.lengthscale": 1.0, "covar_module.outputscale": 1.0})
+    likelihood.initialize(noise=0.1)
+    model.eval()
+    likelihood.eval()
+    with (
+        torch.no_grad(),
+        gpytorch.settings.fast_computations(covar_root_decomposition=False, log_prob=False, solves=False),
+        gpytorch.settings.max_cholesky_size(10**6),
+    ):
+        found = likelihood(model(X_test))
+        return found.mean + y.mean(), found.variance.sqrt()
+
+
+def main():
+    parser = common.parser(__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--size", type=float, default=1e6)
+    parser.add_argument("--large", type=float, default=1e7)
+    parser.add_argument("--no-cpu", action="store_true", help="leave out the comparison with the CPU")
+    arguments = parser.parse_args()
+    device, n = torch.device(arguments.device), int(arguments.size)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    rate = rates(device)
+    print(f"{name}, PyTorch {torch.__version__}: copy {rate['copy'] / 1e9:.0f} GB/s, ", end="")
+    print(f"products {rate[torch.float64] / 1e12:.1f} (double) and {rate[torch.float32] / 1e12:.1f} TFLOP/s (single)\n")
+
+    rows = []
+
+    def add(label, size, dtype, make=uniform):
+        seconds, rmse, covered, model = whole(size, device, dtype, make)
+        report = model.report_
+        memory = torch.cuda.max_memory_allocated(device) / 2**30 if device.type == "cuda" else float("nan")
+        rows.append(
+            [label, f"{size:.0e}", f"{seconds:.4f}", f"{rmse:.4f}", f"{covered:.3f}", report.n_centers, f"{memory:.1f}"]
+        )
+        del model
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats(device)
+        return seconds
+
+    even = add("even, double", n, torch.float64)
+    add("even, single", n, torch.float32)
+    uneven = add("clusters, double", n, torch.float64, clustered)
+    add("even, double", n // 10, torch.float64)
+    if arguments.large:
+        add("even, double", int(arguments.large), torch.float64)
+        add("even, single", int(arguments.large), torch.float32)
+    common.table(["fit and predict with std", "N and as many", "s", "RMSE", "95 %", "centres", "peak GiB"], rows)
+    print(f"clusters take {uneven / even:.2f} times as long as even points\n")
+
+    stages(n, device, rate)
+    agreement(device)
+
+    X, y = uniform(n, device)
+    for n_scales in (1, "auto"):
+        model = nf.LocalGPRegressor(n_scales=n_scales, random_state=0, **LOCAL)
+        _, seconds = timed(lambda: model.fit(X, y), device, 1)  # noqa: B023
+        learnt = model.report_.seconds["learning"]
+        print(
+            f"learning on {n:.0e} rows, n_scales={n_scales!r}: {learnt:.2f} s ({seconds:.2f} s with the fit), ", end=""
+        )
+        print(f"{model.learned_.n_evaluations} evaluations; length scale {model.length_scale_}")
+    model = nf.LocalGPRegressor(**FIXED, random_state=0)
+    _, seconds = timed(lambda: model.fit(X, y), device, 1)
+    print(f"choosing and fitting by tolerance, fixed hyperparameters: {seconds:.2f} s ({model.report_.method})")
+    if not arguments.no_cpu:
+        X, y = (a.cpu().numpy() for a in uniform(2 * n, device))
+        began = time.perf_counter()
+        fit_and_predict(X[:n], y[:n], X[n:])
+        seconds = time.perf_counter() - began
+        print(f"the same on this machine's CPU, NumPy: {seconds:.2f} s, {seconds / even:.0f} times as long")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""Which points are near which centres, found on the device by sorting points into cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, floor, prod
+
+import numpy as np
+import torch
+
+from .._array import Array as Tensor
+from .._array import on_host
+from ..centers import Lattice
+from . import memory
+
+MAX_GRID_COLUMNS = 3  # beyond, cells have too many neighbours, and all distances are computed
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbourhoods:
+    """Points of each centre, one after the other.
+
+    Attributes
+    ----------
+    points : tensor of shape (total,)
+        Indices of points.
+    starts, counts : tensors of shape (C,)
+    """
+
+    points: Tensor
+    starts: Tensor
+    counts: Tensor
+
+    @classmethod
+    def of(cls, points: Tensor, counts: Tensor) -> Neighbourhoods:
+        """From the points of all centres in order, and how many each has."""
+        return cls(points, torch.cumsum(counts, 0) - counts, counts)
+
+    def rectangle(self, rows: Tensor, width: int, offset: int = 0) -> tuple[Tensor, Tensor]:
+        """Indices (len(rows), width) of some centres' points from `offset` on, and which of them are real."""
+        places = torch.arange(offset, offset + width, device=rows.device)
+        real = places < self.counts[rows, None]
+        if len(self.points) == 0:
+            return torch.zeros_like(real, dtype=torch.int64), real
+        return self.points[(self.starts[rows, None] + places).clamp(max=len(self.points) - 1)], real
+
+
+class CellIndex:
+    """Points sorted into cubic cells."""
+
+    def __init__(self, X: Tensor, side: float) -> None:
+        self.low = X.amin(dim=0)
+        span = (X.amax(dim=0) - self.low).tolist()
+        while prod(floor(s / side) + 1 for s in span) > 2**62:  # outliers; larger cells only cost time
+            side *= 2
+        self.side = side
+        extents = [floor(s / side) + 1 for s in span]
+        self.upper = torch.tensor([e - 1 for e in extents], device=X.device)
+        strides = [prod(extents[i + 1 :]) for i in range(len(extents))]
+        self.strides = torch.tensor(strides, device=X.device)
+        cells = torch.minimum(((X - self.low) / side).floor().long(), self.upper)
+        self.keys, self.order = torch.sort((cells * self.strides).sum(dim=1))
+        self.X = X[self.order]
+        self.columns = self.X.mT.contiguous()  # to gather from: rows of two or three numbers are slow to fetch
+
+    def strips(self, centers: Tensor, radius: float) -> tuple[Tensor, Tensor]:
+        """Runs of sorted points that hold all within `radius` of each centre: first and number, both (C, S).
+
+        Cells that differ in their last coordinate alone are neighbours in the order, so a strip of cells is one run.
+        """
+        d, side = self.X.shape[1], self.side
+        place = centers - self.low
+        # A little more than asked for, since places are rounded; what is too far is left out later.
+        radius = radius + 8 * torch.finfo(centers.dtype).eps * max(float(place.abs().max()), radius)
+        per_axis = floor(2 * radius / side) + 2
+        offsets = list(product(range(per_axis), repeat=d - 1))
+        offset = torch.tensor(offsets, device=centers.device, dtype=torch.int64).reshape(len(offsets), d - 1)
+        across = ((place[:, None, :-1] - radius) / side).floor().long() + offset
+        edge = across * side
+        gaps = torch.maximum(edge - place[:, None, :-1], place[:, None, :-1] - (edge + side)).clamp(min=0)
+        left = radius**2 - (gaps**2).sum(dim=-1)
+        real = (left >= 0) & ((across >= 0) & (across <= self.upper[:-1])).all(dim=-1)
+        reach = left.clamp(min=0).sqrt()
+        along = place[:, None, -1]
+        first, last = ((along - reach) / side).floor().long(), ((along + reach) / side).floor().long()
+        real &= (last >= 0) & (first <= self.upper[-1])
+        base = (across * self.strides[:-1]).sum(dim=-1)
+        start = torch.searchsorted(self.keys, base + torch.clamp(first, min=0))
+        stop = torch.searchsorted(self.keys, base + torch.minimum(last, self.upper[-1]), right=True)
+        return start, torch.where(real, stop - start, 0)
+
+    def within(self, centers: Tensor, radius: float, strips: tuple[Tensor, Tensor]) -> Neighbourhoods:
+        """Points within `radius` of each centre, by their place in the sorted order."""
+        start, lengths = (part.reshape(-1) for part in strips)
+        per_center = strips[0].shape[1]
+        total = int(lengths.sum())
+        strip = torch.repeat_interleave(lengths, output_size=total)
+        first = start - (torch.cumsum(lengths, 0) - lengths)
+        points = torch.arange(total, device=centers.device) + first[strip]
+        owner = strip // per_center
+        distances = sum((x[points] - c[owner]) ** 2 for x, c in zip(self.columns, centers.mT.contiguous(), strict=True))
+        near = distances <= radius**2
+        ends = torch.cumsum(lengths.reshape(-1, per_center).sum(dim=1), 0)
+        before = torch.nn.functional.pad(torch.cumsum(near, 0), (1, 0))[torch.nn.functional.pad(ends, (1, 0))]
+        return Neighbourhoods.of(points[near], before[1:] - before[:-1])
+
+
+def brute_force(X: Tensor, centers: Tensor, radius: float) -> Neighbourhoods:
+    """Points within `radius` of each centre, from all distances."""
+    found = torch.nonzero(_squared_distances(centers, X) <= radius**2)
+    return Neighbourhoods.of(found[:, 1], torch.bincount(found[:, 0], minlength=len(centers)))
+
+
+def nearest_points(X: Tensor, centers: Tensor, count: int) -> Tensor:
+    """The `count` nearest points of each centre, (C, count), from all distances."""
+    parts = [
+        torch.topk(_squared_distances(part, X), min(count, len(X)), dim=1, largest=False, sorted=False).indices
+        for part in centers.split(_rows(X))
+    ]
+    return torch.cat(parts) if parts else torch.empty((0, min(count, len(X))), dtype=torch.int64, device=X.device)
+
+
+def nearest_center(centers: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
+    """Distance to the nearest centre of each point and which it is, from all distances."""
+    parts = [_squared_distances(part, centers).min(dim=1) for part in X.split(_rows(centers))]
+    return torch.cat([p.values for p in parts]).sqrt(), torch.cat([p.indices for p in parts])
+
+
+class CellLookup:
+    """Centres that lie one a cell of a lattice: the nearest one, if it is within the reach of a cell's corner."""
+
+    def __init__(self, lattice: Lattice, centers: Tensor) -> None:
+        self.origin = torch.as_tensor(lattice.origin, dtype=centers.dtype, device=centers.device)
+        self.side = lattice.side
+        self.centers = centers
+        cells = self.cells(centers)
+        self.low, high = cells.amin(dim=0), cells.amax(dim=0)
+        self.extent = high - self.low + 1
+        sizes = self.extent.tolist()
+        self.usable = prod(sizes) < 2**62
+        self.strides = torch.tensor([prod(sizes[i + 1 :]) for i in range(len(sizes))], device=centers.device)
+        keys = ((cells - self.low) * self.strides).sum(dim=1)
+        self.keys, self.order = torch.sort(keys)
+        self.usable = self.usable and bool((self.keys[1:] > self.keys[:-1]).all())
+
+    def cells(self, X: Tensor) -> Tensor:
+        """Cell of each point."""
+        return ((X - self.origin) / self.side).floor().long()
+
+    def nearest(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Distance and index of the nearest centre in the cells around each point's own; infinite if there is none."""
+        own = self.cells(X) - self.low
+        columns, centers = X.mT.contiguous(), self.centers.mT.contiguous()
+        best = torch.full((len(X),), torch.inf, dtype=X.dtype, device=X.device)
+        owner = torch.zeros(len(X), dtype=torch.int64, device=X.device)
+        for offset in product((-1, 0, 1), repeat=X.shape[1]):
+            cell = own + torch.tensor(offset, device=X.device)
+            key = (cell * self.strides).sum(dim=1)
+            place = torch.searchsorted(self.keys, key).clamp(max=len(self.keys) - 1)
+            real = ((cell >= 0) & (cell < self.extent)).all(dim=1) & (self.keys[place] == key)
+            center = self.order[place]
+            squares = sum((x - c[center]) ** 2 for x, c in zip(columns, centers, strict=True))
+            distance = torch.where(real, squares, torch.inf)
+            closer = distance < best
+            best, owner = torch.where(closer, distance, best), torch.where(closer, center, owner)
+        return best.sqrt(), owner
+
+
+def lattice_centers(lattice: Lattice, X: Tensor) -> Tensor:
+    """Middle of the bounding box of the points of each occupied cell, in the order of the cells."""
+    origin = torch.as_tensor(lattice.origin, dtype=X.dtype, device=X.device)
+    cells = ((X - origin) / lattice.side).floor().long()
+    cells = cells - cells.amin(dim=0)
+    sizes = (cells.amax(dim=0) + 1).tolist()
+    if prod(sizes) >= 2**62:
+        _, owner = torch.unique(cells, dim=0, return_inverse=True)
+    else:
+        strides = torch.tensor([prod(sizes[i + 1 :]) for i in range(len(sizes))], device=X.device)
+        _, owner = torch.unique((cells * strides).sum(dim=1), return_inverse=True)
+    n_cells = int(owner.max()) + 1
+    index = owner[:, None].expand_as(X)
+    box = X.new_empty((n_cells, X.shape[1]))
+    low = box.scatter_reduce(0, index, X, "amin", include_self=False)
+    high = box.scatter_reduce(0, index, X, "amax", include_self=False)
+    return 0.5 * (low + high)
+
+
+def covering(X: Tensor, spacing: float) -> Lattice:
+    """`Lattice.covering` of points on a device."""
+    low, high = torch.stack([X.amin(dim=0), X.amax(dim=0)]).cpu().numpy().astype(np.float64)
+    return Lattice.covering_box(low, high, lambda: np.median(on_host(X).astype(np.float64), axis=0), spacing)
+
+
+def _squared_distances(A: Tensor, B: Tensor) -> Tensor:
+    return torch.cdist(A, B, compute_mode="donot_use_mm_for_euclid_dist") ** 2
+
+
+def _rows(X: Tensor) -> int:
+    """Rows of a matrix with a column a point that fit into a batch."""
+    return max(int(memory.batch_bytes(X.device) / (4 * X.element_size() * max(len(X), 1))), 1)
+
+
+def chunks_by_total(sizes: np.ndarray, limit: float) -> list[slice]:
+    """Runs of items whose sizes add up to at most `limit`, or single ones."""
+    total = np.cumsum(sizes, dtype=np.float64)
+    result, start = [], 0
+    while start < len(sizes):
+        before = total[start - 1] if start else 0.0
+        stop = max(int(np.searchsorted(total, before + limit, side="right")), start + 1)
+        result.append(slice(start, stop))
+        start = stop
+    return result
+
+
+def rounded_up(size: float, step: int) -> int:
+    """The next multiple of `step`."""
+    return max(ceil(size / step), 1) * step

@@ -1,0 +1,117 @@
+"""Are these tensors what an estimator can take? Each refusal is one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from sklearn.utils.validation import check_is_fitted
+
+from .._array import Array as Tensor
+from .._array import is_tensor
+
+
+def training(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, reset: bool = True
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Training points (n, d), targets (n, k), weights (n,) or None, without points of weight 0."""
+    found = _points(estimator, X)
+    targets = _companion(y, found, "y")
+    least = 2 if reset else 1
+    if len(found) < least:
+        raise ValueError(f"Found array with {len(found)} sample(s) while a minimum of {least} is required.")
+    if targets.ndim not in (1, 2):
+        raise ValueError(f"y must have one or two dimensions. Got shape {tuple(targets.shape)}.")
+    if reset:
+        estimator.n_features_in_ = found.shape[1]
+        estimator._single_target = targets.ndim == 1
+        if hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+    _check_columns(estimator, found)
+    targets = targets.reshape(len(targets), -1)
+    if sample_weight is None:
+        return found, targets, None
+    weights = _companion(sample_weight, found, "sample_weight")
+    if weights.ndim != 1 or bool((weights < 0).any()):
+        raise ValueError("The 'sample_weight' argument must be one non-negative number a sample.")
+    used = weights > 0
+    if int(used.sum()) < least:
+        raise ValueError(f"The 'sample_weight' argument must be positive for at least {least} samples.")
+    return found[used], targets[used], weights[used]
+
+
+def test(estimator: Any, X: Any, like: Tensor) -> Tensor:
+    """Test points (m, d), of the kind the model was fitted on."""
+    check_is_fitted(estimator, "n_features_in_")
+    found = _points(estimator, X)
+    _check_columns(estimator, found)
+    if found.device != like.device:
+        raise ValueError(f"X is on {found.device}, but the model was fitted on {like.device}: move one of them.")
+    if found.dtype != like.dtype:
+        raise ValueError(f"X is {_name(found)}, but the model was fitted on {_name(like)}: convert X.")
+    return found
+
+
+def same_library(estimator: Any, X: Any, fitted_on_tensors: bool) -> None:
+    """Refuse a tensor for a model fitted on NumPy arrays, and the other way round."""
+    if is_tensor(X) and not fitted_on_tensors:
+        raise ValueError(
+            f"This {type(estimator).__name__} was fitted on NumPy arrays, but X is a tensor on {X.device}: convert X "
+            "by X.cpu().numpy(), or fit on tensors."
+        )
+    if fitted_on_tensors and not is_tensor(X):
+        raise ValueError(
+            f"This {type(estimator).__name__} was fitted on tensors, but X is a {type(X).__name__}: make it a tensor "
+            "of the same dtype and device, or fit on NumPy arrays."
+        )
+
+
+def points(estimator: Any, X: Any, reset: bool) -> Tensor:
+    """Points (n, d) of a feature map."""
+    found = _points(estimator, X)
+    if reset:
+        estimator.n_features_in_ = found.shape[1]
+    _check_columns(estimator, found)
+    return found
+
+
+def _points(estimator: Any, X: Any) -> Tensor:
+    points = _tensor(X, "X")
+    if points.ndim != 2 or points.shape[1] == 0:
+        raise ValueError(f"X of {type(estimator).__name__} must have two dimensions. Got shape {tuple(points.shape)}.")
+    return points
+
+
+def _companion(values: Any, points: Tensor, name: str) -> Tensor:
+    if not is_tensor(values):
+        raise ValueError(f"X is a tensor, but {name} is a {type(values).__name__}: make both tensors.")
+    if values.device != points.device:
+        raise ValueError(f"X is on {points.device}, but {name} is on {values.device}: move one of them.")
+    if values.dtype != points.dtype:
+        raise ValueError(f"X is {_name(points)}, but {name} is {_name(values)}: convert one of them.")
+    result = _tensor(values, name)
+    if len(result) != len(points):
+        raise ValueError(f"X has {len(points)} samples, but {name} has {len(result)}.")
+    return result
+
+
+def _tensor(values: Tensor, name: str) -> Tensor:
+    if values.dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"{name} must be a tensor of float32 or float64. Got {_name(values)}.")
+    if values.requires_grad:
+        raise ValueError(f"{name} requires grad, but derivatives do not pass through: give {name}.detach().")
+    if not bool(torch.isfinite(values).all()):
+        raise ValueError(f"Input {name} contains NaN or infinity.")
+    return values
+
+
+def _check_columns(estimator: Any, points: Tensor) -> None:
+    if points.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {points.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+
+
+def _name(values: Tensor) -> str:
+    return str(values.dtype).removeprefix("torch.")

@@ -1,0 +1,308 @@
+"""What the regressors do where X is a tensor: the same steps as for NumPy, on the tensor's device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+
+from .. import centers
+from .._array import Array as Tensor
+from .._array import like, on_host
+from .._validation import describe
+from ..features import MaclaurinFeatures
+from ..kernels import Kernel
+from ..local import Plan, TrainingSet
+from ..scales import BLOCKS, BLOCKS_ASIDE
+from . import checks, learning, memory
+from .cells import MAX_GRID_COLUMNS, brute_force
+from .models import TensorSet, neighbourhoods
+from .posterior import TensorFeaturePosterior, TensorKernelPosterior, TensorStatistics
+from .predictor import TensorPlacement, TensorPredictor, place
+
+FLOAT32_NOISE = 1e-4  # share of the signal variance below which the digits of float32 do not suffice
+
+
+# ---- what all share ----------------------------------------------------------------------------------------------
+
+
+def learn(gp: Any, X: Tensor, y: Tensor, weights: Tensor | None) -> None:
+    """Set the hyperparameters from the parameters or the data; `y` is centred."""
+    fixed, _ = gp._check_hyperparameters(X.shape[1])
+    known = all(v is not None for v in (fixed.length_scales, fixed.variances, fixed.noise_variance))
+    if known:  # nothing to look at the data for
+        gp._learn(np.zeros((2, X.shape[1])), np.zeros((2, 1)), None)
+    else:
+        rng = check_random_state(gp.random_state)
+        n_blocks = BLOCKS if gp._check_n_scales() == 1 else BLOCKS + BLOCKS_ASIDE
+        found = learning.summary(X, y, weights, n_blocks, bool(gp.ard), rng)
+        gp._learn(found.pop("X"), found.pop("y"), None, **found)
+    if X.dtype == torch.float32 and gp.noise_variance_ < FLOAT32_NOISE * gp.kernel_.variance:
+        raise ValueError(
+            f"The noise variance {gp.noise_variance_:.1e} is below {FLOAT32_NOISE:g} of the signal variance, too "
+            "little for the digits of float32: convert X and y to float64."
+        )
+
+
+def weighted_mean(y: Tensor, weights: Tensor | None) -> Tensor:
+    """Mean of the targets, (k,)."""
+    w = torch.ones_like(y[:, 0]) if weights is None else weights
+    mean = (y * w[:, None]).sum(dim=0) / w.sum()
+    return torch.where(y.amin(dim=0) == y.amax(dim=0), y[0], mean)
+
+
+def noise_of(gp: Any, X: Tensor, weights: Tensor | None) -> Tensor:
+    """Noise variance of each sample."""
+    noise = X.new_full((len(X),), gp.noise_variance_)
+    return noise if weights is None else noise / weights
+
+
+def shaped(gp: Any, mean: Tensor, variance: Tensor | None, include_noise: bool) -> Any:
+    """Answers in the shape the targets had."""
+    mean = mean + gp.y_mean_
+    k = mean.shape[1]
+    mean = mean[:, 0] if gp._single_target else mean
+    if variance is None:
+        return mean
+    std = (variance.clamp(min=0) + (gp.noise_variance_ if include_noise else 0.0)).sqrt()
+    return mean, std if gp._single_target else std[:, None].repeat(1, k)
+
+
+def predict_joint(
+    gp: Any, points: Tensor, prepare: Callable[[Tensor], Tensor], width: int, what: tuple[bool, bool, bool]
+) -> Any:
+    """Answers of a regressor that knows the joint distribution; `what` is return_std, return_cov, include_noise."""
+    return_std, return_cov, include_noise = what
+    posterior = gp._posterior
+    if return_cov:
+        rows = prepare(points)
+        covariance = posterior.covariance(rows)
+        diagonal = covariance.diagonal()
+        diagonal.copy_(diagonal.clamp(min=0) + (gp.noise_variance_ if include_noise else 0.0))
+        mean = shaped(gp, posterior.mean(rows), None, False)
+        return mean, covariance if mean.ndim == 1 else covariance[:, :, None].repeat(1, 1, mean.shape[1])
+    step = max(int(memory.batch_bytes(points.device) / (3 * points.element_size() * width)), 1)
+    parts = []
+    for start in range(0, max(len(points), 1), step):
+        rows = prepare(points[start : start + step])
+        parts.append(posterior.mean_and_variance(rows) if return_std else (posterior.mean(rows), None))
+    mean = torch.cat([m for m, _ in parts])
+    return shaped(gp, mean, torch.cat([v for _, v in parts]) if return_std else None, include_noise)
+
+
+def score(gp: Any, X: Tensor, y: Tensor, sample_weight: Tensor | None) -> float:
+    """Coefficient of determination, averaged over the targets."""
+    mean = gp.predict(X).reshape(len(X), -1)
+    truth = y.reshape(len(X), -1)
+    weights = torch.ones_like(truth[:, :1]) if sample_weight is None else sample_weight[:, None]
+    left = (weights * (truth - mean) ** 2).sum(dim=0)
+    spread = (weights * (truth - (weights * truth).sum(dim=0) / weights.sum()) ** 2).sum(dim=0)
+    return float((1 - left / spread).mean())
+
+
+# ---- exact -------------------------------------------------------------------------------------------------------
+
+
+def fit_exact(gp: Any, X: Any, y: Any, sample_weight: Any) -> None:
+    """`ExactGPRegressor.fit`."""
+    X, y, weights = checks.training(gp, X, y, sample_weight)
+    n = len(X)
+    memory.require(
+        3.2 * X.element_size() * n * n,
+        X.device,
+        f"The exact Gaussian process of {n} samples",
+        "LocalGPRegressor takes the same data in linear memory.",
+    )
+    y_mean = weighted_mean(y, weights)
+    learn(gp, X, y - y_mean, weights)
+    gp._posterior = TensorKernelPosterior.from_points(gp.kernel_, X, y - y_mean, noise_of(gp, X, weights))
+    gp.y_mean_ = y_mean
+
+
+def predict_exact(gp: Any, X: Any, *what: bool) -> Any:
+    """`ExactGPRegressor.predict`."""
+    points = checks.test(gp, X, gp._posterior.X)
+    return predict_joint(gp, points, lambda part: part, len(gp._posterior.X), what)  # type: ignore[arg-type]
+
+
+# ---- one feature map ---------------------------------------------------------------------------------------------
+
+
+def fit_feature(gp: Any, X: Any, y: Any, sample_weight: Any) -> None:
+    """`FeatureGPRegressor.fit`."""
+    X, y, weights = checks.training(gp, X, y, sample_weight)
+    gp._check_options()
+    if gp.likelihood == "features" or not {"length_scale", "variance"} <= gp.feature_map.get_params().keys():
+        raise ValueError(
+            f"{describe(gp, 'feature_map')} must be FourierFeatures, TaylorFeatures or MaclaurinFeatures, with "
+            "likelihood='kernel', where X is a tensor."
+        )
+    offset = weighted_mean(y, weights)
+    learn(gp, X, y - offset, weights)
+    gp._fit_maps(X)
+    gp._offset = offset
+    _condition(gp, _sums(gp, X, y - offset, weights))
+
+
+def update_feature(gp: Any, X: Any, y: Any, sample_weight: Any) -> None:
+    """`FeatureGPRegressor.partial_fit` on a fitted model."""
+    X, y, weights = checks.training(gp, X, y, sample_weight, reset=False)
+    checks.test(gp, X, gp.statistics_.gram)
+    _condition(gp, gp.statistics_ + _sums(gp, X, y - gp._offset, weights))
+
+
+def predict_feature(gp: Any, X: Any, *what: bool) -> Any:
+    """`FeatureGPRegressor.predict`."""
+    points = checks.test(gp, X, gp.statistics_.gram)
+    return predict_joint(gp, points, lambda part: _rows(gp, part), gp._width, what)  # type: ignore[arg-type]
+
+
+def _rows(gp: Any, X: Tensor) -> Tensor:
+    maps = gp.feature_map_ if isinstance(gp.feature_map_, list) else [gp.feature_map_]
+    return torch.cat([m.transform(X) for m in maps], dim=1).mT
+
+
+def _sums(gp: Any, X: Tensor, y: Tensor, weights: Tensor | None) -> TensorStatistics:
+    precision = 1 / noise_of(gp, X, weights)
+    step = max(int(memory.batch_bytes(X.device) / (4 * X.element_size() * gp._width)), 1)
+    total: TensorStatistics | None = None
+    for start in range(0, len(X), step):
+        part = slice(start, start + step)
+        sums = TensorStatistics.of(_rows(gp, X[part]), y[part], precision[part])
+        total = sums if total is None else total + sums
+    assert total is not None
+    return total
+
+
+def _condition(gp: Any, sums: TensorStatistics) -> None:
+    mean = sums.mean()
+    posterior = TensorFeaturePosterior.from_statistics(sums, mean)
+    gp.statistics_, gp.y_mean_, gp._posterior = sums, gp._offset + mean, posterior
+
+
+# ---- local -------------------------------------------------------------------------------------------------------
+
+
+def fit_local(gp: Any, X: Any, y: Any, sample_weight: Any, clock: Any) -> None:
+    """`LocalGPRegressor.fit`."""
+    X, y, weights = checks.training(gp, X, y, sample_weight)
+    request, kind, n_centers = gp._check_request(), gp._check_centers(), gp._check_n_centers()
+    if gp.blend:
+        raise ValueError(f"{describe(gp, 'blend')} must be False where X is a tensor.")
+    rng = check_random_state(gp.random_state)
+    y_mean = weighted_mean(y, weights)
+    learn(gp, X, y - y_mean, weights)
+    clock.lap("learning")
+
+    gp._unit = gp.kernel_.length_scales[0]
+    kernel = Kernel(gp.kernel_.length_scales / gp._unit, gp.kernel_.variances)
+    points, noise = in_length_scales(gp, X), _local_noise(gp, X, weights)
+    if gp._is_given(request):
+        choice = gp._given_choice(kernel, _sample(gp, points, request.radius, rng), request)
+    else:
+        arrays = (points, y - y_mean, noise)
+        choice = gp._choose(kernel, TrainingSet.of(*(_double(a) for a in arrays)), request, rng)
+    clock.lap("tuning")
+
+    plan, spacing = choice.candidate.plan, choice.candidate.spacing
+    gp.spacing_, gp.radius_, gp.feature_map_ = (spacing if np.isfinite(spacing) else None), plan.radius, plan.features
+    placement = _place(gp, kind, n_centers, choice.candidate, points, rng)
+    gp.centers_ = placement.centers * like(gp._unit, placement.centers)
+    clock.lap("centres")
+
+    data = TensorSet.of(points, y - y_mean, noise, plan.radius)
+    gp._predictor = TensorPredictor.fit(plan, data, placement, bool(gp.open_centers))
+    gp.y_mean_, gp._offset = y_mean, y_mean.clone()
+    gp._weight = float(len(y) if weights is None else weights.sum())
+    if X.is_cuda:
+        torch.cuda.synchronize(X.device)
+    clock.lap("fitting")
+    gp._make_report(choice, clock, _median_neighbours(plan, data, placement))
+    gp._warn_unmet(choice)
+
+
+def update_local(gp: Any, X: Any, y: Any, sample_weight: Any) -> None:
+    """`LocalGPRegressor.partial_fit` on a fitted model: all models are made again, at the same centres."""
+    X, y, weights = checks.training(gp, X, y, sample_weight, reset=False)
+    old = gp._predictor
+    checks.test(gp, X, old.data.X)
+    if y.shape[1] != len(gp.y_mean_):
+        raise ValueError(f"The 'y' argument must have {len(gp.y_mean_)} targets as in fit. Got {y.shape[1]}.")
+    data = TensorSet.of(
+        torch.cat([old.data.X, in_length_scales(gp, X)]),
+        torch.cat([old.data.y[:, :-1], y - gp._offset]),
+        torch.cat([old.data.noise, _local_noise(gp, X, weights)]),
+        old.plan.radius,
+    )
+    predictor = TensorPredictor.fit(old.plan, data, old.placement, old.open_centers)
+    added = float(len(y) if weights is None else weights.sum())
+    mean = (gp.y_mean_ * gp._weight + weighted_mean(y, weights) * added) / (gp._weight + added)
+    gp._predictor, gp.y_mean_, gp._weight = predictor, mean, gp._weight + added
+    gp.report_ = replace(
+        gp.report_,
+        n_samples=len(data.X),
+        n_kernel_space=predictor.n_kernel_space,
+        model_bytes=predictor.n_bytes,
+    )
+
+
+def predict_local(gp: Any, X: Any, return_std: bool, include_noise: bool) -> Any:
+    """`LocalGPRegressor.predict`."""
+    points = in_length_scales(gp, checks.test(gp, X, gp._predictor.data.X))
+    mean, variance = gp._predictor.predict(points)
+    mean = mean[:, :-1] - mean[:, -1:] * (gp.y_mean_ - gp._offset)
+    return shaped(gp, mean, variance if return_std else None, include_noise)
+
+
+def in_length_scales(gp: Any, X: Tensor) -> Tensor:
+    """Points in units of the length scale, and never so far away that squares of distances overflow."""
+    farthest = 1e100 if X.dtype == torch.float64 else 1e15
+    return (X / like(gp._unit, X)).clamp(-farthest, farthest)
+
+
+def _local_noise(gp: Any, X: Tensor, weights: Tensor | None) -> Tensor:
+    return noise_of(gp, X, weights).clamp(min=1e-9 * gp.kernel_.variance)
+
+
+def _double(values: Tensor) -> Any:
+    return on_host(values).astype(np.float64)
+
+
+def _sample(gp: Any, X: Tensor, radius: float | None, rng: np.random.RandomState) -> Any:
+    """Positions relative to a centre, on the host, for the maps that adapt to them."""
+    if not isinstance(gp.features, MaclaurinFeatures):
+        return np.zeros((1, X.shape[1]))
+    if radius is None:
+        return _double(X - X.mean(dim=0))
+    seeds = X[torch.as_tensor(rng.choice(len(X), min(len(X), 20), replace=False), device=X.device)]
+    found = brute_force(X, seeds, radius)
+    return _double(X[found.points] - torch.repeat_interleave(seeds, found.counts, dim=0))
+
+
+def _place(
+    gp: Any, kind: Any, n: int | None, candidate: Any, points: Tensor, rng: np.random.RandomState
+) -> TensorPlacement:
+    """Centres: on the device where they lie on a lattice, elsewhere as for NumPy."""
+    is_auto = isinstance(kind, str) and kind == "auto"
+    on_lattice = is_auto or (isinstance(kind, str) and kind == "grid")
+    if on_lattice and gp.spacing_ is not None and points.shape[1] <= MAX_GRID_COLUMNS:
+        return place(points, gp.spacing_)
+    if isinstance(kind, np.ndarray):
+        kind = np.clip(kind / gp._unit, -1e100, 1e100)
+    if candidate.cell_points is not None and is_auto:
+        middles, reach = centers.leaves(_double(points), candidate.cell_points)
+        return TensorPlacement(like(middles, points), None, None, reach=like(reach, points))
+    found = centers.place(kind, _double(points), gp.spacing_, n, rng)
+    return TensorPlacement(like(found.centers, points), gp.spacing_, found.lattice)
+
+
+def _median_neighbours(plan: Plan, data: TensorSet, placement: TensorPlacement) -> int:
+    if plan.radius is None or len(placement.centers) == 0:
+        return len(data.X) if plan.count is None else min(plan.count, len(data.X))
+    some = placement.centers[:: max(len(placement.centers) // 100, 1)]
+    parts = [found.counts for _, found in neighbourhoods(plan, data, some)]
+    return int(torch.cat(parts).median())

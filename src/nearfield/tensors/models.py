@@ -1,0 +1,327 @@
+"""Many local models at once: batches of centres whose neighbourhoods are of about the same size.
+
+A batch is a rectangle, so the largest of its neighbourhoods sets its width; batches are made of neighbours in size, and
+very large neighbourhoods are summed piece by piece, so that little of any rectangle is empty.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from .._array import Array as Tensor
+from ..local import Plan
+from . import cells, memory
+from .cells import Neighbourhoods
+
+Integers = NDArray[np.int64]
+
+GROWTH = 1.25  # neighbourhoods of a batch differ by at most this factor,
+LEAST_SHARE = 0.05  # unless there are so few of them that it does not matter
+PIECE = 4096  # points that are evaluated together, of one centre
+TILE = 64  # test points that are evaluated together, of one centre
+
+
+@dataclass(frozen=True, eq=False)
+class TensorSet:
+    """Training data on a device, in units of the length scale, sorted into cells.
+
+    Attributes
+    ----------
+    X : tensor of shape (n, d)
+    y : tensor of shape (n, k + 1)
+        Targets, less a constant, and a last column of ones.
+    noise : tensor of shape (n,)
+    index : CellIndex or None
+        Of the same points in the same order; None where neighbourhoods need no cells.
+    """
+
+    X: Tensor
+    y: Tensor
+    noise: Tensor
+    index: cells.CellIndex | None
+
+    @classmethod
+    def of(cls, X: Tensor, y: Tensor, noise: Tensor, radius: float | None) -> TensorSet:
+        """Sort the points; `y` has shape (n, k)."""
+        targets = torch.cat([y, torch.ones_like(y[:, :1])], dim=1)
+        if radius is None or X.shape[1] > cells.MAX_GRID_COLUMNS:
+            return cls(X, targets, noise, None)
+        index = cells.CellIndex(X, 0.5 * radius)
+        return cls(index.X, targets[index.order], noise[index.order], index)
+
+    @cached_property
+    def columns(self) -> tuple[Tensor, Tensor]:
+        """Points and targets, one column a row, to gather from: rows of two or three numbers are slow to fetch."""
+        return self.X.mT.contiguous(), self.y.mT.contiguous()
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureBatch:
+    """Models of some centres in feature space.
+
+    Attributes
+    ----------
+    members : ndarray of shape (B,)
+        Which centres.
+    whitener : tensor of shape (B, D, D)
+        `W` with `W' W` the covariance of the coefficients.
+    coefficients : tensor of shape (B, D, k + 1)
+    """
+
+    members: Integers
+    whitener: Tensor
+    coefficients: Tensor
+
+    def predict(self, plan: Plan, rows: Tensor, Z: Tensor) -> tuple[Tensor, Tensor]:
+        """Means (b, m, k + 1) and variances (b, m) of the models `rows` at points relative to their centres."""
+        assert plan.features is not None
+        features = plan.features.rows(Z)
+        mean = features.mT @ self.coefficients[rows]
+        half = self.whitener[rows] @ features
+        return mean, plan.total_variance(torch.linalg.vecdot(half, half, dim=-2), Z)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory taken."""
+        return int(self.whitener.nbytes + self.coefficients.nbytes)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelBatch:
+    """Models of some centres in kernel space.
+
+    Attributes
+    ----------
+    members : ndarray of shape (B,)
+    Z : tensor of shape (B, n, d)
+        Points relative to the centres.
+    whitener : tensor of shape (B, n, n)
+        `W` with `W' W` the inverse of the covariance matrix; zero in rows and columns that stand for no point.
+    coefficients : tensor of shape (B, n, k + 1)
+    """
+
+    members: Integers
+    Z: Tensor
+    whitener: Tensor
+    coefficients: Tensor
+
+    def predict(self, plan: Plan, rows: Tensor, Z: Tensor) -> tuple[Tensor, Tensor]:
+        """Means (b, m, k + 1) and variances (b, m) of the models `rows` at points relative to their centres."""
+        cross = plan.kernel(self.Z[rows], Z)
+        half = self.whitener[rows] @ cross
+        variance = plan.kernel.variance - torch.linalg.vecdot(half, half, dim=-2)
+        return cross.mT @ self.coefficients[rows], variance.clamp(min=0)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory taken."""
+        return int(self.Z.nbytes + self.whitener.nbytes + self.coefficients.nbytes)
+
+
+Batch = FeatureBatch | KernelBatch
+
+
+def fit(plan: Plan, data: TensorSet, centers: Tensor) -> Iterator[Batch]:
+    """Models around all centres, batch by batch."""
+    if len(centers) == 0:
+        return
+    for part, found in neighbourhoods(plan, data, centers):
+        counts = found.counts.cpu().numpy()
+        for members in _by_size(plan, counts):
+            rows = torch.as_tensor(members, device=centers.device)
+            width = int(counts[members].max())
+            if plan.takes_kernel_space(width):
+                yield _fit_kernel(plan, data, centers[part], found, rows, members + part.start, width)
+            else:
+                yield _fit_features(plan, data, centers[part], found, rows, members + part.start, width)
+
+
+def neighbourhoods(plan: Plan, data: TensorSet, centers: Tensor) -> Iterator[tuple[slice, Neighbourhoods]]:
+    """Neighbourhoods of runs of centres, as many at once as there is room for."""
+    n, room = len(data.X), memory.batch_bytes(centers.device) / 32
+    if plan.radius is None:
+        size = n if plan.count is None else min(plan.count, n)
+        every = torch.arange(n, device=centers.device)
+        for run in _runs(len(centers), room / size):
+            rows = run.stop - run.start
+            points = every.repeat(rows) if size == n else cells.nearest_points(data.X, centers[run], size).reshape(-1)
+            yield run, Neighbourhoods.of(points, torch.full((rows,), size, device=centers.device))
+    elif data.index is None:
+        for run in _runs(len(centers), room / n):
+            yield run, _extended(plan, data, centers[run], cells.brute_force(data.X, centers[run], plan.radius))
+    else:
+        for part in _runs(len(centers), 1 << 20):
+            starts, lengths = data.index.strips(centers[part], plan.radius)
+            for run in cells.chunks_by_total(lengths.sum(dim=1).cpu().numpy(), room):
+                here = slice(part.start + run.start, part.start + run.stop)
+                found = data.index.within(centers[here], plan.radius, (starts[run], lengths[run]))
+                yield here, _extended(plan, data, centers[here], found)
+
+
+def _extended(plan: Plan, data: TensorSet, centers: Tensor, found: Neighbourhoods) -> Neighbourhoods:
+    """The same, with the nearest points where the radius holds too few."""
+    if plan.count is None:
+        return found
+    few = torch.nonzero(found.counts < min(plan.count, len(data.X))).squeeze(1)
+    if len(few) == 0:
+        return found
+    nearest = cells.nearest_points(data.X, centers[few], plan.count)
+    counts = found.counts.clone()
+    counts[few] = nearest.shape[1]
+    result = Neighbourhoods.of(found.points.new_empty(int(counts.sum())), counts)
+    enough = torch.ones_like(counts, dtype=torch.bool)
+    enough[few] = False
+    kept = torch.repeat_interleave(enough, found.counts)
+    owner = torch.repeat_interleave(found.counts)[kept]
+    place = torch.arange(len(found.points), device=centers.device)[kept] - found.starts[owner]
+    result.points[result.starts[owner] + place] = found.points[kept]
+    places = result.starts[few, None] + torch.arange(nearest.shape[1], device=centers.device)
+    result.points[places] = nearest
+    return result
+
+
+def _runs(n: int, step: float) -> Iterator[slice]:
+    step = max(int(step), 1)
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
+
+
+def _by_size(plan: Plan, counts: Integers) -> Iterator[Integers]:
+    """Centres in groups of about equal neighbourhoods, solved on the same side, that fit into memory."""
+    D = plan.features.n_components if plan.features is not None else 0
+    order = np.argsort(-counts, kind="stable")
+    sizes = counts[order]
+    in_kernel_space = np.array([plan.takes_kernel_space(int(size)) for size in np.unique(sizes)])
+    sides = in_kernel_space[np.unique(sizes, return_inverse=True)[1]]
+    for side in (False, True):
+        group, left = order[sides == side], sizes[sides == side]
+        least = LEAST_SHARE * left.sum()
+        start = 0
+        while start < len(group):
+            width = int(left[start])
+            similar = int(np.searchsorted(-left, -width / GROWTH, side="right"))
+            enough = start + max(int(least / max(width, 1)), 16)
+            cost = 3.0 * width**2 if side else D * (min(width, PIECE) + 3.0 * D)
+            stop = min(max(similar, enough), start + max(int(_ROOM / max(cost, 1.0)), 1), len(group))
+            yield group[start:stop]
+            start = stop
+
+
+_ROOM = 2.0**28  # numbers in one batch of models
+
+
+def _gather(
+    data: TensorSet, centers: Tensor, found: Neighbourhoods, rows: Tensor, width: int, offset: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Points relative to the centres (B, n, d), targets (B, n, k + 1), noise (B, n), and which are real (B, n)."""
+    points, real = found.rectangle(rows, width, offset)
+    X, y = data.columns
+    Z = X[:, points] - centers[rows].mT[:, :, None]
+    return Z.movedim(0, -1), y[:, points].movedim(0, -1), data.noise[points], real
+
+
+def _fit_features(
+    plan: Plan, data: TensorSet, centers: Tensor, found: Neighbourhoods, rows: Tensor, members: Integers, width: int
+) -> FeatureBatch:
+    features = plan.features
+    assert features is not None
+    D, B, k = features.n_components, len(rows), data.y.shape[1]
+    gram, cross = data.X.new_zeros((B, D, D)), data.X.new_zeros((B, D, k))
+    for offset in range(0, width, PIECE):
+        size = cells.rounded_up(min(width - offset, PIECE), 16)
+        Z, y, noise, real = _gather(data, centers, found, rows, size, offset)
+        if plan.correction:
+            noise = noise + features.missing_variance(Z)
+        root = torch.where(real, noise.rsqrt(), 0)
+        phi = features.rows(Z, root)
+        gram.baddbmm_(phi, phi.mT)
+        cross.baddbmm_(phi, y * root[..., None])
+    # Features are not normalised; with the scale of the prior taken out, the prior precision is the identity.
+    scale = torch.as_tensor(features.precision**-0.5, dtype=gram.dtype, device=gram.device)
+    gram *= scale[:, None] * scale
+    gram.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    whitener = inverse_factor(cholesky(gram, "feature matrix of a centre"))
+    cross *= scale[:, None]
+    coefficients = scale[:, None] * (whitener.mT @ (whitener @ cross))
+    return FeatureBatch(members, whitener * scale, coefficients)
+
+
+def _fit_kernel(
+    plan: Plan, data: TensorSet, centers: Tensor, found: Neighbourhoods, rows: Tensor, members: Integers, width: int
+) -> KernelBatch:
+    Z, y, noise, real = _gather(data, centers, found, rows, max(width, 1), 0)
+    both = real[:, :, None] & real[:, None, :]
+    K = torch.where(both, plan.kernel(Z, Z), 0)
+    K.diagonal(dim1=-2, dim2=-1).add_(torch.where(real, noise, 1.0))
+    whitener = torch.where(both, inverse_factor(cholesky(K, "covariance matrix of a neighbourhood")), 0)
+    return KernelBatch(members, Z, whitener, whitener.mT @ (whitener @ y))
+
+
+def cholesky(A: Tensor, what: str) -> Tensor:
+    """Lower factors of many matrices (..., n, n); with a little added to the diagonal, and a warning, if need be."""
+    factor, failed = torch.linalg.cholesky_ex(A)
+    jitter = torch.finfo(A.dtype).eps * A.shape[-1]
+    while bool((failed > 0).any()):
+        if jitter > 1e-2:
+            raise torch.linalg.LinAlgError(
+                f"The {what} is not positive definite. A larger noise_variance, or float64 instead of float32, helps."
+            )
+        bad = failed > 0
+        worse = A[bad] if A.ndim > 2 else A
+        diagonal = worse.diagonal(dim1=-2, dim2=-1)
+        raised = worse + torch.diag_embed(jitter * diagonal.mean(dim=-1, keepdim=True).expand_as(diagonal))
+        part, again = torch.linalg.cholesky_ex(raised)
+        if A.ndim > 2:
+            factor[bad] = part
+            failed = failed.masked_scatter(bad, again)
+        else:
+            factor, failed = part, again
+        warnings.warn(
+            f"{int(bad.sum())} of the matrices ({what}) were not positive definite: {jitter:.0e} of their mean "
+            "diagonal was added.",
+            stacklevel=2,
+        )
+        jitter *= 10
+    return factor
+
+
+def inverse_factor(factor: Tensor) -> Tensor:
+    """Inverses of lower triangular matrices (..., n, n)."""
+    eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
+    result: Tensor = torch.linalg.solve_triangular(factor, eye.expand_as(factor), upper=False)
+    return result
+
+
+def predict(
+    plan: Plan, batches: Iterator[Batch], centers: Tensor, X: Tensor, owner: Tensor, k: int
+) -> tuple[Tensor, Tensor]:
+    """Means (m, k) and variances (m,) at `X`, each point by the model of its centre `owner`."""
+    mean, variance = X.new_zeros((len(X), k)), X.new_full((len(X),), plan.kernel.variance)
+    owners, order = torch.sort(owner)
+    bounds = torch.searchsorted(owners, torch.arange(len(centers) + 1, device=X.device))
+    columns, middles = X.mT.contiguous(), centers.mT
+    for batch in batches:
+        members = torch.as_tensor(batch.members, device=X.device)
+        first, last = bounds[members], bounds[members + 1]
+        n_tiles = (last - first + TILE - 1) // TILE
+        row = torch.repeat_interleave(n_tiles)
+        start = first[row] + TILE * (
+            torch.arange(len(row), device=X.device) - (torch.cumsum(n_tiles, 0) - n_tiles)[row]
+        )
+        D = batch.whitener.shape[-1]
+        for part in _runs(len(row), _ROOM / (D * (D + 3 * TILE))):
+            places = start[part, None] + torch.arange(TILE, device=X.device)
+            real = places < last[row[part], None]
+            points = order[places.clamp(max=len(X) - 1)]
+            Z = columns[:, points] - middles[:, members[row[part]], None]
+            m, v = batch.predict(plan, row[part], Z.movedim(0, -1))
+            chosen = points[real]
+            mean[chosen], variance[chosen] = m[real], v[real]
+    return mean, variance

@@ -1,0 +1,64 @@
+import warnings
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from nearfield.blocks import make_blocks
+from nearfield.kernels import Kernel
+from nearfield.likelihood import kernel_log_likelihood
+from nearfield.tensors.learning import BlockLikelihood
+from nearfield.tensors.models import cholesky, inverse_factor
+
+
+def test_a_matrix_that_is_not_positive_definite_is_mended_and_said_so():
+    good = torch.eye(3, dtype=torch.float64)
+    bad = torch.ones((3, 3), dtype=torch.float64) - 1e-14 * good
+    with pytest.warns(UserWarning, match="1 of the matrices"):
+        factors = cholesky(torch.stack([good, bad]), "test matrix")
+    torch.testing.assert_close(factors[0], good)
+    torch.testing.assert_close(factors[1] @ factors[1].mT, bad, atol=1e-10, rtol=0)
+
+
+def test_a_hopeless_matrix_is_refused():
+    with warnings.catch_warnings(), pytest.raises(RuntimeError, match="not positive definite"):
+        warnings.simplefilter("ignore")
+        cholesky(-torch.eye(3, dtype=torch.float64), "test matrix")
+
+
+def test_inverse_of_factors():
+    A = torch.randn((4, 5, 5), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    factor = cholesky(A @ A.mT + torch.eye(5), "")
+    torch.testing.assert_close(inverse_factor(factor) @ factor, torch.eye(5).double().expand(4, 5, 5))
+
+
+@pytest.mark.parametrize("ard", [False, True])
+@pytest.mark.parametrize("n_scales", [1, 2])
+def test_the_likelihood_of_blocks_is_that_of_numpy(ard, n_scales):
+    rng = np.random.RandomState(0)
+    X, weights = rng.uniform(0, 5, (1500, 2)), rng.uniform(0.5, 2, 1500)
+    y = np.stack([np.sin(X[:, 0]), np.cos(X[:, 1])], axis=1) + 0.1 * rng.standard_normal((1500, 2))
+    blocks = make_blocks(X, y, weights, 4, ard, rng)
+    blocks[0] = type(blocks[0])(
+        blocks[0].X[:100], blocks[0].y[:100], blocks[0].noise_factors[:100], None
+    )  # a short one
+    scales = np.array([[0.7, 1.1], [2.0, 3.0]])[:n_scales, : 2 if ard else 1]
+    kernel = Kernel(scales, np.array([1.0, 0.4])[:n_scales])
+    parts = [kernel_log_likelihood(kernel, 0.05, b.X, b.y, b.noise_factors) for b in blocks]
+    value, gradient = BlockLikelihood("cpu")(blocks, kernel, 0.05)
+    assert value == pytest.approx(sum(v for v, _ in parts), rel=1e-10)
+    np.testing.assert_allclose(gradient, np.sum([g for _, g in parts], axis=0), rtol=1e-8)
+
+
+def test_numpy_users_never_import_torch():
+    import subprocess
+    import sys
+
+    code = """
+import sys, numpy as np, nearfield as nf
+X = np.random.RandomState(0).uniform(0, 9, (300, 2))
+nf.LocalGPRegressor(length_scale=1, signal_variance=1, noise_variance=.1).fit(X, X[:, 0]).predict(X)
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
