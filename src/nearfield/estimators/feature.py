@@ -178,7 +178,7 @@ class FeatureGPRegressor(JointGPRegressor):
             length_scale = float(scales[0]) if len(scales) == 1 else scales
             maps.append(clone(self.feature_map).set_params(length_scale=length_scale, variance=variance).fit(X))
         self.feature_map_: Any = maps[0] if len(maps) == 1 else maps
-        self._width = len(self._rows(X[:1]))
+        self._width = sum(m._n_features_out for m in maps)
 
     def _fit_foreign_map(self, X: Floats, y: Floats, weights: Floats | None) -> None:
         """Take a map that has no length scale of ours as it is, and learn only its variance and the noise."""
