@@ -59,6 +59,13 @@ class TrainingSet:
             return [np.arange(len(self.X))] * len(centers)
         return list(self.tree.query_radius(centers, radius))
 
+    def counts(self, centers: Floats, radius: float | None) -> Integers:
+        """How many points are within `radius` of each centre; without it, all."""
+        if radius is None or len(centers) == 0:
+            return np.full(len(centers), len(self.X))
+        result: Integers = self.tree.query_radius(centers, radius, count_only=True)
+        return result
+
 
 @dataclass(frozen=True, eq=False)
 class LocalFeatures:
@@ -367,6 +374,24 @@ def update_all(
         return result
 
     return [model for part in thread_map(work, batches(len(centers)), n_jobs) for model in part]
+
+
+def remake(
+    plan: Plan, models: Sequence[LocalModel | None], data: TrainingSet, centers: Floats, n_jobs: int | None
+) -> list[LocalModel]:
+    """Models with those that are None made from the data, as `update_all` makes them."""
+
+    def work(batch: slice) -> list[LocalModel]:
+        result: list[LocalModel] = []
+        for i in range(batch.start, batch.stop):
+            model = models[i]
+            if model is None:
+                around = data.neighbourhoods(centers[i][None], plan.radius, plan.count)[0]
+                model = fit_one(plan, data.X[around] - centers[i], data.y[around], data.noise[around])
+            result.append(model)
+        return result
+
+    return [model for part in thread_map(work, batches(len(models)), n_jobs) for model in part]
 
 
 def predict_groups(
