@@ -60,9 +60,11 @@ MODELS = {
     "Maclaurin": lambda: nf.FeatureGPRegressor(nf.MaclaurinFeatures(40, random_state=0), **FIXED).fit(X, y),
     "sketch": lambda: nf.FeatureGPRegressor(nf.PolynomialSketch(20, random_state=0)).fit(X, y),
     "several maps": lambda: two_scales(nf.FeatureGPRegressor, nf.FourierFeatures(30, random_state=0)).fit(X, y),
-    "features, updated": lambda: nf.FeatureGPRegressor(nf.FourierFeatures(50, random_state=0), **FIXED)
-    .fit(X[:300], y[:300])
-    .partial_fit(X[300:], y[300:]),
+    "features, updated": lambda: (
+        nf.FeatureGPRegressor(nf.FourierFeatures(50, random_state=0), **FIXED)
+        .fit(X[:300], y[:300])
+        .partial_fit(X[300:], y[300:])
+    ),
 }
 FEW = ("local", "local, updated", "exact", "Fourier", "Maclaurin")
 
@@ -187,12 +189,12 @@ def test_metadata_that_json_would_not_give_back_is_refused(models, path, metadat
 
 
 def test_what_cannot_be_saved_says_so(path):
-    with pytest.raises(ValueError, match="Only .* can be saved"):
+    with pytest.raises(ValueError, match=r"Only .* can be saved"):
         nf.save(RBFSampler(), path)
     with pytest.raises(ValueError, match="not fitted"):
         nf.save(nf.ExactGPRegressor(), path)
     foreign = nf.FeatureGPRegressor(RBFSampler(n_components=10, random_state=0)).fit(X, y)
-    with pytest.raises(ValueError, match="RBFSampler.*feature_map.*pickle or skops"):
+    with pytest.raises(ValueError, match=r"RBFSampler.*feature_map.*pickle or skops"):
         nf.save(foreign, path)
     assert not path.exists()
 
@@ -220,7 +222,7 @@ def test_an_altered_byte_anywhere_is_noticed(models, path):
     whole = path.read_bytes()
     for place in regions(len(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
-        with pytest.raises(ValueError, match="altered|not a nearfield model|truncated|version") as caught:
+        with pytest.raises(ValueError, match=r"altered|not a nearfield model|truncated|version") as caught:
             nf.load(path)
         assert "\n" not in str(caught.value)
 
@@ -463,7 +465,7 @@ def test_skops(models, path, name):
     model = models(name)
     skops.dump(model, path)
     types = skops.get_untrusted_types(file=path)
-    assert all(t.startswith(("nearfield.", "sklearn.neighbors.", "numpy.")) for t in types)
+    assert all(t.startswith(("nearfield.", "sklearn.")) for t in types)
     assert_same(model, skops.load(path, trusted=types))
 
 

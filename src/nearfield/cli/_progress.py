@@ -11,10 +11,13 @@ from ._run import errors
 
 
 @contextmanager
-def bars() -> Iterator[Callable[..., None]]:
-    """A callable `show(stage, done, *ignored)` with `done` from 0 to 1, as the estimators' `progress` takes it."""
+def bars(quiet: bool = False) -> Iterator[Callable[..., None]]:
+    """A callable `show(stage, done, *ignored)` with `done` from 0 to 1, as the estimators' `progress` takes it.
+
+    Nothing is shown where `quiet`: where results go to the same terminal.
+    """
     columns = (TextColumn("{task.description:<28}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
+    with Progress(*columns, console=errors, transient=True, disable=quiet or not errors.is_terminal) as progress:
         tasks: dict[str, TaskID] = {}
 
         def show(stage: str, done: float, *_: object) -> None:
