@@ -39,21 +39,19 @@ class BadValueError(ValueError):
     """A cell that is no number where one must be; the message names column, row (the first is 1) and value."""
 
     def __init__(self, table: str, column: str, row: int, value: str, problem: str = "") -> None:
-        super().__init__(
-            f"{table}: column {column!r} has {_short(value)} in row {row}, {problem or _problem(column, value)}."
-        )
+        super().__init__(f"{table}: column {column!r} has {_short(value)} in row {row}, {problem or _problem(value)}.")
 
 
 def _short(value: str) -> str:
     return repr(value if len(value) <= 60 else value[:57] + "...")
 
 
-def _problem(column: str, value: str) -> str:
+def _problem(value: str) -> str:
     if _DATE.match(value):
         return "and dates are no numbers: turn them into, say, days since the first"
     if _COMMA.match(value):
         return "which is no number here: write numbers with a decimal point and without other separators"
-    return f"where a number must be: leave the column out, or turn text into columns with --one-hot {column}"
+    return "where a number must be"
 
 
 class Batch(Protocol):
@@ -131,7 +129,9 @@ def open_table(path: str, encoding: str | None = None) -> Iterator[Table]:
         if start[:2] == b"\x1f\x8b":
             raw = stack.enter_context(gzip.open(raw, "rb"))
         try:
-            yield _TextTable(name, raw, encoding, _reading(path, whole))
+            table = _TextTable(name, raw, encoding, _reading(path, whole))
+            yield table
+            table.detach()
         except (EOFError, zlib.error, gzip.BadGzipFile):
             raise ValueError(f"{name} is damaged: its gzip stream ends early or is no such stream.") from None
 
@@ -150,11 +150,11 @@ class _TextTable:
             encoding = "utf-16" if start in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
         self._encoding = encoding
         try:
-            text = io.TextIOWrapper(raw, encoding=encoding, newline="")
+            self._text = io.TextIOWrapper(raw, encoding=encoding, newline="")
         except LookupError:
             raise ValueError(f"There is no encoding {encoding!r}; latin-1 and utf-16 are examples.") from None
         with self._clear_errors(None):
-            lines = itertools.dropwhile(lambda line: not line.strip(), text)
+            lines = itertools.dropwhile(lambda line: not line.strip(), self._text)
             first = next(lines, "")
         if not first:
             raise ValueError(f"{name} is empty: a table starts with a row of column names.")
@@ -163,6 +163,10 @@ class _TextTable:
         with self._clear_errors(self._reader):
             self.columns = [column.strip() for column in next(self._reader)]
         _require_distinct(name, self.columns)
+
+    def detach(self) -> None:
+        """Leave the file open: whoever opened it closes it."""
+        self._text.detach()
 
     def field(self, column: str) -> Any:  # noqa: ARG002
         return None
@@ -422,7 +426,10 @@ class _TextWriter:
     def __init__(self, handle: IO[str], columns: Sequence[str], delimiter: str) -> None:
         self._handle = handle
         self._csv = csv.writer(handle, delimiter=delimiter, lineterminator="\n")
-        self._csv.writerow(columns)
+        # Quotes tell which delimiters in the header are part of a name.
+        ambiguous = any(d in column for column in columns for d in _DELIMITERS)
+        quoting: Any = csv.QUOTE_ALL if ambiguous else csv.QUOTE_MINIMAL
+        csv.writer(handle, delimiter=delimiter, lineterminator="\n", quoting=quoting).writerow(columns)
         if handle is sys.stdout:
             handle.flush()  # a pipe whose reader has gone says so now
 

@@ -168,7 +168,7 @@ def read_training(
         taken = {target, identifier, *texts, ""}
         candidates = [c for c in (named or table.columns) if c not in (texts if named else taken)]
         columns = {name: _Numbers(name, must=bool(named)) for name in candidates}
-        columns[target] = _Numbers(target, must=True)
+        columns[target] = _Numbers(target, must=True, is_target=True)
         words: dict[str, list[str | None]] = {name: [] for name in texts}
         n_rows = 0
         for batch in table.batches():
@@ -185,8 +185,8 @@ def read_training(
 class _Numbers:
     """A column collected batch by batch; one that was not asked for may turn out to be text."""
 
-    def __init__(self, name: str, must: bool) -> None:
-        self.name, self.must = name, must
+    def __init__(self, name: str, must: bool, is_target: bool = False) -> None:
+        self.name, self.must, self.is_target = name, must, is_target
         self._parts: list[Floats] = []
         self._bad: BadValueError | None = None
         self._n_numbers = self._n_words = 0
@@ -198,12 +198,18 @@ class _Numbers:
                 return
             except BadValueError as error:
                 if self.must:
-                    raise
+                    raise self._advised(error, batch) from None
                 self._bad = error
                 self._n_numbers = int(sum(np.count_nonzero(~np.isnan(part)) for part in self._parts))
         numbers, words = batch.count_numbers(self.name)
         self._n_numbers += numbers
         self._n_words += words
+
+    def _advised(self, error: BadValueError, batch: Batch) -> Exception:
+        numbers, words = batch.count_numbers(self.name)
+        if numbers >= words or self.is_target:
+            return error
+        return CommandError(f"{error} Leave the column out, or turn its text into columns with --one-hot {self.name}.")
 
     def is_text(self) -> bool:
         """Whether most cells hold text; a few that do, among numbers, are mistakes."""

@@ -136,7 +136,8 @@ def split(n: int, hold_out: float, folds: int | None, labels: Any, seed: int) ->
     order = rng.permutation(np.flatnonzero(sizes))
     wanted = folds or 2
     if len(order) < wanted or n < 2 * wanted:
-        raise CommandError(f"{n} rows in {len(order)} groups are too few for {wanted} parts.")
+        regions = "" if labels is None else f" in {len(order)} regions"
+        raise CommandError(f"{n} rows{regions} are too few to be split into {wanted} parts.")
     if folds is None:
         # Groups in random order until the share is reached, but never all of them.
         reached = np.cumsum(sizes[order])
@@ -279,7 +280,7 @@ def _words(result: dict[str, Any], level: float) -> str:
     rows = [["", "train", "test", "RMSE", "NLL", "CRPS", f"in {level:.0%}"]]
     parts = result["folds"] if len(result["folds"]) > 1 else []
     for i, part in enumerate([*parts, result["all"]]):
-        name = f"fold {i + 1}" if i < len(parts) else "all" if parts else "held out"
+        name = f"fold {i + 1}" if i < len(parts) else "held out" if len(result["folds"]) == 1 else "all"
         train = part.get("train") or (result["folds"][0]["train"] if len(result["folds"]) == 1 else "")
         rows.append(
             [
