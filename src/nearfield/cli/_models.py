@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from ..estimators._units import rescale
 from ..features import FourierFeatures
+from ..tables import BATCH
 from ._data import Recipe, Training
 from ._output import counted, note
 from ._run import CommandError
@@ -108,6 +109,12 @@ def _are_coordinates(X: Floats, recipe: Recipe) -> bool:
 def _units(settings: Settings, X: Floats, recipe: Recipe) -> Floats:
     scaled = not _are_coordinates(X, recipe) if settings.scale is None else settings.scale
     return np.where(recipe.is_number & scaled, _spreads(X), 1.0)
+
+
+def rows_at_a_time(model: Any) -> int:
+    """Rows to predict in one go: many, where each go makes the local models anew because they would fill the memory."""
+    predictor = getattr(model, "_predictor", None)
+    return BATCH if predictor is None or predictor.models else 20 * BATCH
 
 
 def predict(model: Any, X: Floats, latent: bool = False) -> tuple[Floats, Floats]:

@@ -234,7 +234,7 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
     from .. import io
     from ..tables import open_table
     from ._data import require_columns
-    from ._models import predict
+    from ._models import predict, rows_at_a_time
     from ._output import counted, note
     from ._run import CommandError
     from .predict import _recipe
@@ -247,7 +247,7 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
     with open_table(data, encoding) as table:
         require_columns(table, [target])
         recipe = _recipe(gp, metadata, table, [target])
-        for batch in table.batches():
+        for batch in table.batches(rows_at_a_time(gp)):
             X, y = recipe.matrix(batch)[0], batch.numbers(target)
             used = ~np.isnan(y) & ~np.isnan(X).any(axis=1)
             n_rows += len(y)

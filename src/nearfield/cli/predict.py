@@ -39,8 +39,13 @@ def command(
     keep_all: Annotated[bool, typer.Option("--all", help="Keep all columns.")] = False,
     prefix: Annotated[str, typer.Option("--prefix", help="Put before the names of the new columns.")] = "",
     batch_size: Annotated[
-        int, typer.Option("--batch-size", help="Rows read, predicted and written at a time.")
-    ] = 10000,
+        int | None,
+        typer.Option(
+            "--batch-size",
+            help="Rows read, predicted and written at a time. Default: 10000, or 200000 for a model so large that each "
+            "batch makes its parts anew.",
+        ),
+    ] = None,
     encoding: Encoding = None,
     as_json: AsJson = False,
 ) -> None:
@@ -52,13 +57,14 @@ def command(
     """
     from .. import io
     from ..tables import check_writable, open_table, write_table
+    from ._models import rows_at_a_time
     from ._output import print_json
     from ._progress import bars
     from ._run import CommandError
 
     if not 0 < level < 1:
         raise CommandError(f"--level must lie between 0 and 1, not {level:g}.")
-    if batch_size < 1:
+    if batch_size is not None and batch_size < 1:
         raise CommandError(f"--batch-size must be at least 1, not {batch_size}.")
     if as_json and out == "-":
         raise CommandError("--json needs --out FILE, since the table goes to the standard output.")
@@ -74,7 +80,7 @@ def command(
                 raise CommandError(f"{table.name} has a column {name!r} already: use --prefix for the new ones.")
         kinds = [*(table.field(name) for name in kept), *["float64"] * len(new)]
         with write_table(out, [*kept, *new], kinds, table.delimiter) as writer:
-            for batch in table.batches(batch_size):
+            for batch in table.batches(batch_size or rows_at_a_time(gp)):
                 writer.write([*(batch.cells(name) for name in kept), *rows.predict(batch)])
                 show("predicting", table.done())
     rows.say(table.name)
