@@ -164,6 +164,7 @@ def test_a_pipe_in(model, csv, tmp_path):
         ("town,temp\na,1\nb,2\n", "no column of numbers besides 'temp'"),
         ("lon,temp\n1,\n2,NA\n", "column 'temp' has no values"),
         ("lon,temp\n1,inf\n2,3\n", "infinite"),
+        ("lon,temp\n1,\x1b[2J\n2,3\n", "column 'temp' has"),
     ],
 )
 def test_a_bad_table_is_one_line(fails, tmp_path, content, words):

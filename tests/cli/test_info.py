@@ -51,6 +51,15 @@ def test_models_saved_in_python(runs, rows, tmp_path, gp):
     assert (result["report"] is not None) == isinstance(gp, nf.LocalGPRegressor)
 
 
+def test_a_file_that_describes_itself_strangely(runs, fails, rows, tmp_path):
+    path = tmp_path / "m.nf"
+    gp = nf.ExactGPRegressor(length_scale=1.0, signal_variance=1.0, noise_variance=0.1).fit(rows[0], rows[1])
+    nf.save(gp, path, {"target": "t", "columns": 5})
+    assert "cannot be read here" in fails("info", path)
+    nf.save(gp, path, {"target": "\x1b[2Jt", "columns": []})
+    assert "\x1b" not in runs("info", path)[0]
+
+
 def test_what_is_no_model_is_one_line(fails, model, csv, tmp_path):
     assert "not a nearfield model" in fails("info", csv)
     assert "No such file" in fails("info", tmp_path / "none")

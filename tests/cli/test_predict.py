@@ -12,6 +12,7 @@ import pytest
 from scipy.special import ndtri
 
 import nearfield as nf
+from nearfield.cli._models import rows_at_a_time
 
 
 def parse(text, delimiter=","):
@@ -51,6 +52,14 @@ def test_batches_change_nothing(runs, model, csv, size):
     whole = numbers(parse(runs("predict", model, csv)[0])[1], 1, 2, 3, 4)
     parts = numbers(parse(runs("predict", model, csv, "--batch-size", size)[0])[1], 1, 2, 3, 4)
     np.testing.assert_allclose(parts, whole, rtol=1e-9)
+
+
+def test_models_that_are_made_anew_for_each_batch_get_large_ones(rows):
+    gp = nf.LocalGPRegressor(length_scale=1.0, signal_variance=1.0, noise_variance=0.1, random_state=0)
+    gp.fit(rows[0], rows[1])
+    assert rows_at_a_time(gp) == 10_000
+    gp._predictor.models.clear()
+    assert rows_at_a_time(gp) == 200_000
 
 
 def test_columns_that_are_kept(runs, model, csv, lines):

@@ -78,7 +78,8 @@ class Recipe:
         """The recipe from such metadata."""
         return cls(
             tuple(
-                Column(c["name"], tuple(map(str, c["categories"])) if c["kind"] == "one-hot" else None) for c in value
+                Column(str(c["name"]), tuple(map(str, c["categories"])) if c["kind"] == "one-hot" else None)
+                for c in value
             )
         )
 

@@ -9,12 +9,12 @@ from typing import Any
 import typer
 from rich.markup import escape
 
-from ._run import errors
+from ._run import errors, printable
 
 
 def note(message: str) -> None:
     """One line on standard error."""
-    errors.print(f"[yellow]note:[/] {escape(message)}")
+    errors.print(f"[yellow]note:[/] {escape(printable(message))}")
 
 
 def print_json(value: Any) -> None:

@@ -61,9 +61,14 @@ def _closed_pipe() -> int:
     return complain("the output was closed before everything was written", 2)
 
 
+def printable(text: str) -> str:
+    """Text without the characters that would steer a terminal: file and column names may be a stranger's."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 def complain(message: str, code: int) -> int:
     """Print the one line and answer with the exit code."""
-    errors.print(f"[bold red]nearfield:[/] {escape(message)}")
+    errors.print(f"[bold red]nearfield:[/] {escape(printable(message))}")
     return code
 
 

@@ -241,7 +241,7 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
 
     gp, metadata = io.load_with_metadata(path)
     target = target or metadata.get("target")
-    if target is None or len(gp.y_mean_) != 1:
+    if not isinstance(target, str) or len(gp.y_mean_) != 1:
         raise CommandError(f"{path} does not say what it predicts, or predicts several targets: use --target.")
     truth, means, stds, n_rows = [], [], [], 0
     with open_table(data, encoding) as table:

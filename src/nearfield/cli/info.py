@@ -24,12 +24,17 @@ def command(model: Annotated[str, typer.Argument(help="Model file.")], as_json: 
     """
     from .. import io
     from ._output import print_json
+    from ._run import CommandError, printable
 
     file = io.inspect(model)
+    try:
+        told: Any = {"model": model, **summary(file)} if as_json else printable(_words(file))
+    except (ArithmeticError, AttributeError, LookupError, TypeError):  # whoever wrote it had other ideas
+        raise CommandError(f"{model} is intact, but describes itself in a way that cannot be read here.") from None
     if as_json:
-        print_json({"model": model, **summary(file)})
+        print_json(told)
     else:
-        typer.echo(_words(file))
+        typer.echo(told)
 
 
 def _words(file: Any) -> str:

@@ -1,4 +1,4 @@
-"""Tables in files and pipes: CSV, TSV, the same in gzip, and Parquet, read and written in batches of rows.
+"""Reading tables.
 
 Text is read by Python's own `csv`: it is strict, gives every cell back as it was written, needs no other package, and
 keeps up with any model. Parquet takes pyarrow.
@@ -16,13 +16,10 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Protocol, Self
+from typing import IO, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ._files import atomic, is_special
 
 Floats = NDArray[np.float64]
 
@@ -30,7 +27,7 @@ MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none"})
 LARGEST = 1e150  # squares of larger numbers overflow
 BATCH = 10_000
 
-_DELIMITERS = (",", ";", "\t", "|")
+DELIMITERS = (",", ";", "\t", "|")
 _DATE = re.compile(r"\s*\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\s*\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}(\s|$)")
 _COMMA = re.compile(r"\s*[+-]?[\d.]*\d,\d[\d,]*\s*$")
 
@@ -96,9 +93,6 @@ class Table(Protocol):
 
     def done(self) -> float:
         """Share of the file that has been read; 0 where that is not known."""
-
-
-# ---- reading ---------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -212,7 +206,7 @@ _DELIMITER_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 def _sniff(header: str) -> str:
     """The delimiter that the header has most of, outside quotes."""
     plain = re.sub(r'"[^"]*"', "", header)
-    return max(_DELIMITERS, key=plain.count)
+    return max(DELIMITERS, key=plain.count)
 
 
 def _require_distinct(name: str, columns: list[str]) -> None:
@@ -276,7 +270,8 @@ def _require_size(table: str, column: str, first: int, values: Floats, cells: Se
     return values
 
 
-def _arrow() -> Any:
+def import_arrow() -> Any:
+    """The package pyarrow."""
     try:
         import pyarrow.parquet
     except ImportError:
@@ -289,7 +284,7 @@ class _ParquetTable:
 
     def __init__(self, name: str, raw: IO[bytes]) -> None:
         self.name = name
-        self.arrow = _arrow()
+        self.arrow = import_arrow()
         try:
             self._file = self.arrow.parquet.ParquetFile(raw)
             self.schema = self._file.schema_arrow
@@ -350,120 +345,3 @@ class _ParquetBatch:
 def _holds_numbers(types: Any, kind: Any) -> bool:
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     return any(test(kind) for test in tests)
-
-
-# ---- writing ---------------------------------------------------------------------------------------------------------
-
-
-class Writer(Protocol):
-    """Takes columns, some rows at a time."""
-
-    def write(self, columns: Sequence[Any]) -> None:
-        """Append rows; one sequence a column, floats as arrays with NaN for nothing."""
-
-
-@contextmanager
-def write_table(path: str, columns: Sequence[str], kinds: Sequence[Any], delimiter: str = ",") -> Iterator[Writer]:
-    """Write a table, whole or not at all; "-" is the standard output, where each batch goes out at once.
-
-    Parameters
-    ----------
-    path : str
-        ".parquet" is Parquet, ".tsv" is text with tabs, anything else CSV; and ".gz" after those of text is gzip.
-    columns : sequence of str
-    kinds : sequence
-        Of each column for Parquet: what `Table.field` says, or "float64".
-    delimiter : str
-        For the standard output.
-    """
-    if path == "-":
-        yield _TextWriter(sys.stdout, columns, delimiter)
-        return
-    with atomic(path) as temporary, _writer(path, temporary, columns, kinds) as writer:
-        yield writer
-
-
-def check_writable(path: str) -> None:
-    """Refuse an output that cannot be written, before there is anything to write."""
-    if path == "-" or is_special(Path(path)):
-        return
-    if path.endswith(".parquet"):
-        _arrow()
-    if Path(path).is_dir():
-        raise IsADirectoryError(21, "is a folder, where a file is to be written", path)
-    if not Path(path).parent.is_dir():
-        raise FileNotFoundError(2, "cannot be written, since its folder does not exist", path)
-    try:
-        with atomic(path) as temporary:
-            temporary.write_bytes(b"")
-            raise _Stop
-    except _Stop:
-        return
-    except OSError as error:
-        raise OSError(error.errno, f"cannot be written: {error.strerror}", path) from None
-
-
-class _Stop(Exception):  # noqa: N818
-    """Leaves `atomic` without putting the file in place."""
-
-
-@contextmanager
-def _writer(path: str, temporary: Path, columns: Sequence[str], kinds: Sequence[Any]) -> Iterator[Writer]:
-    if path.endswith(".parquet"):
-        with _ParquetWriter(temporary, columns, kinds) as writer:
-            yield writer
-        return
-    delimiter = "\t" if path.removesuffix(".gz").endswith((".tsv", ".tab")) else ","
-    with ExitStack() as stack:
-        raw: Any = stack.enter_context(temporary.open("wb"))
-        if path.endswith(".gz"):
-            raw = stack.enter_context(gzip.GzipFile("", "wb", 6, raw, mtime=0))
-        text = stack.enter_context(io.TextIOWrapper(raw, encoding="utf-8", newline=""))
-        yield _TextWriter(text, columns, delimiter)
-
-
-class _TextWriter:
-    def __init__(self, handle: IO[str], columns: Sequence[str], delimiter: str) -> None:
-        self._handle = handle
-        self._csv = csv.writer(handle, delimiter=delimiter, lineterminator="\n")
-        # Quotes tell which delimiters in the header are part of a name.
-        ambiguous = any(d in column for column in columns for d in _DELIMITERS)
-        quoting: Any = csv.QUOTE_ALL if ambiguous else csv.QUOTE_MINIMAL
-        csv.writer(handle, delimiter=delimiter, lineterminator="\n", quoting=quoting).writerow(columns)
-        if handle is sys.stdout:
-            handle.flush()  # a pipe whose reader has gone says so now
-
-    def write(self, columns: Sequence[Any]) -> None:
-        self._csv.writerows(zip(*map(_cells, columns), strict=True))
-        if self._handle is sys.stdout:
-            self._handle.flush()
-
-
-def _cells(column: Any) -> list[Any]:
-    """Cells for a text: nothing for a number that is missing."""
-    if isinstance(column, np.ndarray):
-        return ["" if value != value else value for value in column.tolist()]
-    return column.to_pylist() if hasattr(column, "to_pylist") else list(column)
-
-
-class _ParquetWriter:
-    def __init__(self, path: Path, columns: Sequence[str], kinds: Sequence[Any]) -> None:
-        self._arrow = _arrow()
-        types = [self._arrow.float64() if kind == "float64" else kind or self._arrow.string() for kind in kinds]
-        self._schema = self._arrow.schema(list(zip(columns, types, strict=True)))
-        self._file = self._arrow.parquet.ParquetWriter(path, self._schema)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.close()
-
-    def write(self, columns: Sequence[Any]) -> None:
-        arrays = [
-            self._arrow.array(column, type=kind, from_pandas=True) if isinstance(column, np.ndarray | list) else column
-            for column, kind in zip(columns, self._schema.types, strict=True)
-        ]
-        self._file.write_batch(self._arrow.record_batch(arrays, schema=self._schema))
