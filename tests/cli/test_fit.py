@@ -52,6 +52,16 @@ def test_all_other_numbers_are_features_and_it_says_so(fit):
     assert "station" not in notes
 
 
+def test_dates_and_an_index_without_a_name_are_no_features(runs, fails, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(",day,x,y\n0,2020-01-01,1,2\n1,2020-01-02,2,3\n2,2020-01-03,4,5\n")
+    _, notes = runs("fit", path, "-t", "y", "-o", tmp_path / "m.nf")
+    assert "features: x\n" in notes
+    assert "left out: day (dates), a column (no name)\n" in notes
+    message = fails("fit", path, "-t", "y", "-f", "day", "-o", tmp_path / "m.nf")
+    assert message.endswith("days since the first.")
+
+
 @pytest.mark.parametrize(
     ("method", "cls"),
     [("exact", nf.ExactGPRegressor), ("features", nf.FeatureGPRegressor), ("local", nf.LocalGPRegressor)],

@@ -208,15 +208,17 @@ class _Numbers:
 
     def _advised(self, error: BadValueError, batch: Batch) -> Exception:
         numbers, words = batch.count_numbers(self.name)
-        if numbers >= words or self.is_target:
+        if numbers >= words or self.is_target or error.is_date:
             return error
         return CommandError(f"{error} Leave the column out, or turn its text into columns with --one-hot {self.name}.")
 
-    def is_text(self) -> bool:
-        """Whether most cells hold text; a few that do, among numbers, are mistakes."""
-        if self._bad is not None and self._n_numbers >= self._n_words:
+    def what_else(self) -> str | None:
+        """What the column holds where most cells are no numbers; a few of those among numbers are mistakes."""
+        if self._bad is None:
+            return None
+        if self._n_numbers >= self._n_words:
             raise self._bad
-        return self._bad is not None
+        return "dates" if self._bad.is_date else "text"
 
     def values(self) -> Floats:
         return np.concatenate(self._parts)
@@ -231,7 +233,7 @@ def _assemble(
     texts: list[str],
     n_rows: int,
 ) -> Training:
-    left_out = {name: "text" for name, column in columns.items() if column.is_text()}
+    left_out = {name: kind for name, column in columns.items() if (kind := column.what_else())}
     values = {name: column.values() for name, column in columns.items() if name not in left_out}
     for name in [name for name, v in values.items() if np.isnan(v).all()]:
         if columns[name].must:
@@ -239,7 +241,7 @@ def _assemble(
         del values[name]
         left_out[name] = "empty"
     if "" in order:
-        left_out["(no name)"] = "no name"
+        left_out[""] = "no name"
     used = [*dict.fromkeys(n for n in order if n in values and n != target and n not in texts), *texts]
     if not used:
         raise CommandError(f"{table.name} has no column of numbers besides {target!r} to predict from.")

@@ -132,7 +132,7 @@ def say_what_was_read(data: Training, features_named: bool) -> None:
     if not features_named:
         note(f"features: {', '.join(column.name for column in data.recipe.columns)}")
     if data.left_out:
-        listed = ", ".join(f"{name} ({why})" for name, why in data.left_out.items())
+        listed = ", ".join(f"{name or 'a column'} ({why})" for name, why in data.left_out.items())
         hint = "; --one-hot turns text into columns of zeros and ones" if "text" in data.left_out.values() else ""
         note(f"left out: {listed}{hint}")
     if data.n_dropped:

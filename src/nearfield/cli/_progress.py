@@ -21,8 +21,12 @@ def bars(quiet: bool = False) -> Iterator[Callable[..., None]]:
         tasks: dict[str, TaskID] = {}
 
         def show(stage: str, done: float, *_: object) -> None:
-            if stage not in tasks:
-                tasks[stage] = progress.add_task(stage, total=1.0)
-            progress.update(tasks[stage], completed=min(max(done, 0.0), 1.0))
+            # One bar for all that begins alike, such as "learning: start 1" and "learning: refine".
+            row = stage.partition(": ")[0]
+            if row not in tasks:
+                for before, task in tasks.items():
+                    progress.update(task, completed=1.0, description=before)
+                tasks[row] = progress.add_task(stage, total=1.0)
+            progress.update(tasks[row], completed=min(max(done, 0.0), 1.0), description=stage)
 
         yield show

@@ -33,10 +33,17 @@ _COMMA = re.compile(r"\s*[+-]?[\d.]*\d,\d[\d,]*\s*$")
 
 
 class BadValueError(ValueError):
-    """A cell that is no number where one must be; the message names column, row (the first is 1) and value."""
+    """A cell that is no number where one must be; the message names column, row (the first is 1) and value.
+
+    Attributes
+    ----------
+    is_date : bool
+        Whether the cell looks like a date.
+    """
 
     def __init__(self, table: str, column: str, row: int, value: str, problem: str = "") -> None:
         super().__init__(f"{table}: column {column!r} has {_short(value)} in row {row}, {problem or _problem(value)}.")
+        self.is_date = bool(_DATE.match(value))
 
 
 def _short(value: str) -> str:
