@@ -151,6 +151,33 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def recipe_of(gp: Any, metadata: dict[str, Any], table: Table, kept: list[str]) -> Recipe:
+    """How a model uses the columns of a table.
+
+    As its file says; for a model saved in Python, by the names it knows, or by their number, not counting those `kept`
+    for other ends.
+    """
+    if "columns" in metadata:
+        try:
+            recipe = Recipe.from_json(metadata["columns"])
+        except (KeyError, TypeError):
+            raise CommandError("The model file names its columns in a way that cannot be read here.") from None
+    elif hasattr(gp, "feature_names_in_"):
+        recipe = Recipe(tuple(Column(name) for name in gp.feature_names_in_))
+    else:
+        free = [name for name in table.columns if name not in kept or len(kept) == len(table.columns)]
+        if len(free) != gp.n_features_in_:
+            raise CommandError(
+                f"The model takes {gp.n_features_in_} columns, whose names it does not know, and {table.name} has "
+                f"{len(free)}."
+            )
+        recipe = Recipe(tuple(Column(name) for name in free))
+    if len(recipe.names) != gp.n_features_in_:
+        raise CommandError("The model file names other columns than its model takes.")
+    require_columns(table, [column.name for column in recipe.columns], ", which the model predicts from")
+    return recipe
+
+
 def read_training(
     path: str,
     target: str,

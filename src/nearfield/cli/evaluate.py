@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .fit import (
+from ._options import (
     Ard,
     AsJson,
     Data,
@@ -233,11 +233,10 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
 
     from .. import io
     from ..tables import open_table
-    from ._data import require_columns
+    from ._data import recipe_of, require_columns
     from ._models import predict, rows_at_a_time
     from ._output import counted, note
     from ._run import CommandError
-    from .predict import _recipe
 
     gp, metadata = io.load_with_metadata(path)
     target = target or metadata.get("target")
@@ -246,7 +245,7 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
     truth, means, stds, n_rows = [], [], [], 0
     with open_table(data, encoding) as table:
         require_columns(table, [target])
-        recipe = _recipe(gp, metadata, table, [target])
+        recipe = recipe_of(gp, metadata, table, [target])
         for batch in table.batches(rows_at_a_time(gp)):
             X, y = recipe.matrix(batch)[0], batch.numbers(target)
             used = ~np.isnan(y) & ~np.isnan(X).any(axis=1)

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .fit import AsJson, _feature_names, account, summary
+from ._account import account, feature_names, summary
+from ._options import AsJson
 
 EXAMPLES = """
 **Examples**
@@ -50,7 +51,7 @@ def _words(file: Any) -> str:
     if "target" in metadata and "columns" in metadata:
         lines += _training(metadata)
     else:
-        lines.append(f"  features        {', '.join(_feature_names(state))}")
+        lines.append(f"  features        {', '.join(feature_names(state))}")
     return "\n".join([*lines, account(state)])
 
 

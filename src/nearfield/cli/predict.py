@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .fit import AsJson, Encoding
+from ._options import AsJson, Encoding
 
 if TYPE_CHECKING:
     from ..tables import Batch, Table
@@ -57,6 +57,7 @@ def command(
     """
     from .. import io
     from ..tables import check_writable, open_table, write_table
+    from ._data import recipe_of
     from ._models import rows_at_a_time
     from ._output import print_json
     from ._progress import bars
@@ -72,7 +73,7 @@ def command(
     gp, metadata = io.load_with_metadata(model)
     with open_table(data, encoding) as table, bars(quiet=out == "-") as show:
         kept = _kept(table, metadata, identifier, keep_all)
-        recipe = _recipe(gp, metadata, table, kept)
+        recipe = recipe_of(gp, metadata, table, kept)
         rows = _Rows(gp, recipe, level, latent)
         new = [prefix + name for name in _new_columns(len(gp.y_mean_))]
         for name in new:
@@ -144,29 +145,3 @@ def _kept(table: Table, metadata: dict[str, Any], identifier: str | None, keep_a
     require_columns(table, named)
     usual = metadata.get("id")
     return named or ([usual] if usual in table.columns else [])
-
-
-def _recipe(gp: Any, metadata: dict[str, Any], table: Table, kept: list[str]) -> Recipe:
-    """How the columns are used: as the file says, or for a model saved in Python by its names or their number."""
-    from ._data import Column, Recipe, require_columns
-    from ._run import CommandError
-
-    if "columns" in metadata:
-        try:
-            recipe = Recipe.from_json(metadata["columns"])
-        except (KeyError, TypeError):
-            raise CommandError("The model file names its columns in a way that cannot be read here.") from None
-    elif hasattr(gp, "feature_names_in_"):
-        recipe = Recipe(tuple(Column(name) for name in gp.feature_names_in_))
-    else:
-        free = [name for name in table.columns if name not in kept or len(kept) == len(table.columns)]
-        if len(free) != gp.n_features_in_:
-            raise CommandError(
-                f"The model takes {gp.n_features_in_} columns, whose names it does not know, and {table.name} has "
-                f"{len(free)}."
-            )
-        recipe = Recipe(tuple(Column(name) for name in free))
-    if len(recipe.names) != gp.n_features_in_:
-        raise CommandError("The model file names other columns than its model takes.")
-    require_columns(table, [column.name for column in recipe.columns], ", which the model predicts from")
-    return recipe
