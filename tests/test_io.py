@@ -441,6 +441,36 @@ def test_the_order_of_an_array_is_kept(tmp_path_factory, array, fortran):
     np.testing.assert_array_equal(back, array)
 
 
+@given(
+    n=st.integers(2, 40),
+    d=st.integers(1, 3),
+    k=st.integers(1, 2),
+    degree=st.integers(1, 4),
+    spacing=st.floats(0.5, 3),
+    radius=st.none() | st.floats(0.5, 5),
+    scale=st.floats(1e-3, 1e3),
+    updated=st.booleans(),
+    blend=st.booleans(),
+)
+@settings(max_examples=25)
+def test_every_local_model_comes_back(tmp_path_factory, n, d, k, degree, spacing, radius, scale, updated, blend):
+    path = tmp_path_factory.getbasetemp() / "any"
+    rng = np.random.default_rng(n)
+    inputs, targets = scale * rng.uniform(0, 6, (n, d)), rng.standard_normal((n, k))
+    model = nf.LocalGPRegressor(
+        length_scale=scale, signal_variance=1.0, noise_variance=0.1, spacing=spacing, radius=radius, blend=blend,
+        features=nf.TaylorFeatures(degree), random_state=0,
+    ).fit(inputs, targets)  # fmt: skip
+    if updated:
+        model.partial_fit(inputs[:3] + 0.1 * scale, targets[:3])
+    nf.save(model, path)
+    loaded = nf.load(path)
+    new = scale * rng.uniform(-2, 8, (20, d))
+    for a, b in zip(model.predict(new, return_std=True), loaded.predict(new, return_std=True), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+    assert loaded.report_.n_samples == model.report_.n_samples
+
+
 # ---- scikit-learn habits ---------------------------------------------------------------------------------------------
 
 
