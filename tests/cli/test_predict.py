@@ -170,6 +170,17 @@ def test_a_closed_pipe_is_one_line_and_no_traceback(model, lines, tmp_path):
     assert err == "nearfield: the output was closed before everything was written\n"
 
 
+def test_names_outside_ascii_survive_any_locale(model, tmp_path):
+    (tmp_path / "t.csv").write_text("größe,lon,lat\n1,2,3\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "nearfield", "predict", model, tmp_path / "t.csv", "--all"],
+        env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode("utf-8").startswith("größe,lon,lat,mean")
+
+
 # ---- what goes wrong -------------------------------------------------------------------------------------------------
 
 

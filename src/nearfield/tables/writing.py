@@ -40,6 +40,8 @@ def write_table(path: str, columns: Sequence[str], kinds: Sequence[Any], delimit
         For the standard output.
     """
     if path == "-":
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")  # as in files, whatever the terminal is set to
         yield _TextWriter(sys.stdout, columns, delimiter)
         return
     with atomic(path) as temporary, _writer(path, temporary, columns, kinds) as writer:
