@@ -380,6 +380,21 @@ def test_a_small_file_cannot_ask_for_a_large_model(models, path, monkeypatch):
         nf.load(path)
 
 
+def test_a_model_too_large_to_keep_is_loaded_as_it_was(path, monkeypatch):
+    """Where models are made anew at each prediction, loading must not ask for the memory of all of them."""
+    monkeypatch.setattr("nearfield.predictor.MEMORY_SHARE", 0.0)
+    model = local().fit(X, y)
+    assert model._predictor.models == []
+    nf.save(model, path)
+    monkeypatch.setattr("nearfield._memory.available", lambda: 10**6)
+    loaded = nf.load(path)
+    assert loaded._predictor.models == []
+    assert_same(model, loaded)
+    loaded.partial_fit(X[:5] + 0.1, y[:5])
+    nf.save(loaded, path)
+    assert_same(nf.load(path), loaded)
+
+
 # ---- any value, any array --------------------------------------------------------------------------------------------
 
 arrays = hnp.arrays(

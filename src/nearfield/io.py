@@ -185,6 +185,8 @@ def _parts(model: Any) -> dict[str, Any]:
     """What the rest of the model is made of."""
     if isinstance(model, LocalGPRegressor):
         p = model._predictor
+        if type(p) is not LocalPredictor:
+            raise ValueError(f"A local model kept as {type(p).__name__} cannot be saved: use pickle or skops for it.")
         return {
             "plan": p.plan,
             "data": p.data,

@@ -68,19 +68,26 @@ class LocalPredictor:
         n_jobs: int | None,
     ) -> LocalPredictor:
         """The predictor that `stored` took apart, with the same numbers; refuses where it would fill the memory."""
-        counts = np.minimum(plan.count or data.counts(placement.centers, plan.radius), len(data.X))
-        D = np.inf if plan.features is None else plan.features.n_components
-        _memory.require(
-            8.0 * float(np.sum(np.minimum(counts, D) ** 2.0)),
-            "The local models",
-            "Load the file on a machine with more.",
-        )
+        if models or (models is None and plan.features is None and plan.count is None):  # else `fit` sees to it
+            counts = np.minimum(plan.count or np.inf, data.counts(placement.centers, plan.radius))
+            if plan.features is not None:  # more points than about that are not solved in kernel space
+                counts = np.minimum(counts, 2 * plan.features.n_components)
+            _memory.require(
+                8.0 * float(np.sum(counts**2.0)), "The local models", "Load the file on a machine with more."
+            )
         if models is None:
             return cls.fit(plan, data, placement, open_centers, n_jobs)
         if len(models) not in (0, len(placement.centers)):
             raise ValueError("There must be one model a centre.")
-        whole = local.remake(plan, models, data, placement.centers, n_jobs)
-        return cls(plan, data, placement, whole, open_centers, n_jobs, True)
+        return cls(
+            plan=plan,
+            data=data,
+            placement=placement,
+            models=local.remake(plan, models, data, placement.centers, n_jobs),
+            open_centers=open_centers,
+            n_jobs=n_jobs,
+            is_updated=True,
+        )
 
     def stored(self) -> list[FeatureModel | None] | None:
         """What of the models does not follow from plan, data and placement.
