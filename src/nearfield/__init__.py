@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import io, metrics, mixtures
+    from . import io, metrics, mixtures, plotting
     from .estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
     from .features import FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures
     from .io import load, load_with_metadata, save
@@ -24,10 +24,11 @@ __all__ = [
     "load_with_metadata",
     "metrics",
     "mixtures",
+    "plotting",
     "save",
 ]
 
-_MODULES = ("io", "metrics", "mixtures")
+_MODULES = ("io", "metrics", "mixtures", "plotting")
 _HOMES = {"load": "io", "load_with_metadata": "io", "save": "io"}
 
 

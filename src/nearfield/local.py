@@ -67,7 +67,7 @@ class TrainingSet:
         return result
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LocalFeatures:
     """Features of the kernel around any centre: one map a Gaussian, side by side.
 
@@ -99,6 +99,17 @@ class LocalFeatures:
     def n_components(self) -> int:
         """Number of columns `D`."""
         return len(self.precision)
+
+    @property
+    def degree(self) -> int | None:
+        """Degree of Taylor features, of every component; None for other maps."""
+        degrees = {m.degree if isinstance(m, taylor.TaylorMap) else None for m in self.maps}
+        return degrees.pop() if len(degrees) == 1 else None
+
+    def __repr__(self) -> str:
+        kind = "Maclaurin" if self.degree is None else f"Taylor of degree {self.degree}"
+        scales = f", {len(self.maps)} scales" if len(self.maps) > 1 else ""
+        return f"LocalFeatures({kind}, {self.n_components} columns{scales})"
 
     def rows(self, Z: Floats, factor: Floats | float = 1.0) -> Floats:
         """Features times `factor`, one a row, of points relative to the centre: (n, d) to (D, n), in C order."""
