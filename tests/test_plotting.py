@@ -10,7 +10,7 @@ from nearfield import plotting
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+plt = pytest.importorskip("matplotlib.pyplot")
 
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09, "random_state": 0}
 

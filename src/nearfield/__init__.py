@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import io, metrics, mixtures, plotting
+    from . import io, metrics, mixtures, plotting, webpage
     from .estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
     from .features import FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures
     from .io import load, load_with_metadata, save
@@ -26,9 +26,10 @@ __all__ = [
     "mixtures",
     "plotting",
     "save",
+    "webpage",
 ]
 
-_MODULES = ("io", "metrics", "mixtures", "plotting")
+_MODULES = ("io", "metrics", "mixtures", "plotting", "webpage")
 _HOMES = {"load": "io", "load_with_metadata": "io", "save": "io"}
 
 

@@ -1,0 +1,192 @@
+"""What the page shows of the function: a map for two columns, slices for others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from .._inputs import given_or_training, like_training, padded_ranges
+from ._numbers import numbers, pack
+from ._svg import Chart, Scale
+
+Floats = NDArray[Any]
+
+CELLS = 72_000  # of a map: 16 bits each for mean and std, some 400 kB of page
+POINTS = 8_000  # that a map shows, at most
+MAX_SLICES = 24
+SLICE_POINTS = 160
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Two coordinates to draw a map in, for models with other inputs, such as points of a sphere.
+
+    Attributes
+    ----------
+    names : pair of str
+    bounds : pair of (low, high)
+    to_inputs : callable
+        From coordinates (m, 2) to inputs of the model (m, d).
+    from_inputs : callable
+        From inputs (m, d) to coordinates (m, 2).
+    """
+
+    names: tuple[str, str]
+    bounds: tuple[tuple[float, float], tuple[float, float]]
+    to_inputs: Callable[[Floats], Floats]
+    from_inputs: Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model with the words for it, and how its answers become those of the page.
+
+    Attributes
+    ----------
+    model : fitted regressor
+    columns : sequence of str
+    target : str
+    inverse : callable or None
+        Undoes an increasing transformation of the target. Maps and slices then show medians, and half the width of
+        central 68 % intervals for the standard deviation.
+    """
+
+    model: Any
+    columns: Sequence[str]
+    target: str
+    inverse: Callable[[Floats], Floats] | None = None
+
+    def predict(self, points: Floats, include_noise: bool = False) -> tuple[Floats, Floats]:
+        """Means and standard deviations (m,) of the first target."""
+        answers = self.model.predict(like_training(self.model, points), True, include_noise=include_noise)
+        mean, std = (a if a.ndim == 1 else a[:, 0] for a in answers)
+        return mean, std
+
+    def shown(self, mean: Floats, std: Floats) -> tuple[Floats, Floats]:
+        """Centre and spread in the units that are shown."""
+        if self.inverse is None:
+            return mean, std
+        low, high = self.inverse(mean - std), self.inverse(mean + std)
+        return self.inverse(mean), 0.5 * (high - low)
+
+
+def map_of(subject: Subject, X: ArrayLike | None, projection: Projection | None) -> dict[str, Any]:
+    """Data of the map for the page's script: grids of mean and std, points and centres."""
+    model = subject.model
+    known = _known_points(model, X)
+    plane = projection or Projection(
+        (subject.columns[0], subject.columns[1]), _two(padded_ranges(known)), lambda p: p, lambda p: p
+    )
+    (x0, x1), (y0, y1) = plane.bounds
+    nx, ny = grid_shape((x1 - x0) / (y1 - y0))
+    across = x0 + (np.arange(nx) + 0.5) / nx * (x1 - x0)
+    up = y0 + (np.arange(ny) + 0.5) / ny * (y1 - y0)
+    grid = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
+    mean, std = subject.predict(plane.to_inputs(grid))
+    unknown = std / np.sqrt(model.kernel_.variance)
+    centre, spread = subject.shown(mean, std)
+    result = {
+        "names": list(plane.names),
+        "bounds": [[x0, x1], [y0, y1]],
+        "shape": [nx, ny],
+        "target": subject.target,
+        "words": ["mean", "standard deviation"] if subject.inverse is None else ["median", "half of the 68 % interval"],
+        "mean": pack(centre),
+        "std": pack(spread),
+        "known": pack(np.clip(2 * (1 - unknown), 0, 1)),
+        "points": _scatter(plane.from_inputs(_some(known))),
+    }
+    centres = getattr(model, "centers_", None)
+    if centres is not None and len(centres) > 1:
+        result["centres"] = _scatter(plane.from_inputs(_some(np.asarray(centres))))
+    return result
+
+
+def grid_shape(aspect: float) -> tuple[int, int]:
+    """Columns and rows of a grid for a map of that aspect, within reason."""
+    aspect = float(np.clip(aspect, 0.5, 2.5))
+    ny = int(np.sqrt(CELLS / aspect))
+    return int(aspect * ny), ny
+
+
+def slices_of(subject: Subject, X: ArrayLike | None, y: ArrayLike | None) -> tuple[list[str], list[dict[str, Any]]]:
+    """SVG of a slice for each column, the others at their medians, and the same as data for the page's script."""
+    known = _known_points(subject.model, X)
+    middle = np.median(known, axis=0)
+    whole = len(middle) == 1
+    share = 0.0 if whole else 1.0
+    pictures, data = [], []
+    for j, name in list(enumerate(subject.columns))[:MAX_SLICES]:
+        low, high = np.percentile(known[:, j], [share, 100 - share])
+        low, high = (low, high) if high > low else padded_ranges(known)[j]
+        x = np.linspace(low, high, (3 if whole else 1) * SLICE_POINTS)
+        points = np.tile(middle, (len(x), 1))
+        points[:, j] = x
+        mean, std = subject.predict(points)
+        centre, spread = subject.shown(mean, std)
+        noisy = np.sqrt(std**2 + subject.model.noise_variance_)
+        bands = [_interval(subject, mean, noisy), _interval(subject, mean, std)]
+        seen = None
+        if whole and X is not None and y is not None:
+            given = given_or_training(subject.model, X)
+            rows = _some(np.arange(len(given)))
+            observed = np.asarray(y, dtype=np.float64).reshape(len(given), -1)[rows, 0]
+            seen = (given[rows, 0], observed if subject.inverse is None else subject.inverse(observed))
+        pictures.append(_slice(subject, name, x, centre, bands, seen))
+        data.append({"name": name, "x": [float(low), float(high)], "mean": pack(centre), "std": pack(spread)})
+    return pictures, data
+
+
+def _interval(subject: Subject, mean: Floats, std: Floats) -> tuple[Floats, Floats]:
+    half = ndtri(0.975) * std
+    low, high = mean - half, mean + half
+    return (low, high) if subject.inverse is None else (subject.inverse(low), subject.inverse(high))
+
+
+def _slice(
+    subject: Subject,
+    name: str,
+    x: Floats,
+    centre: Floats,
+    bands: list[tuple[Floats, Floats]],
+    seen: tuple[Floats, Floats] | None,
+) -> str:
+    values = [bound for band in bands for bound in band] + ([seen[1]] if seen else [])
+    chart = Chart(
+        Scale(float(x[0]), float(x[-1]), name),
+        Scale.around(np.concatenate(values), subject.target),
+        f"{subject.target} along {name}: from {numbers([centre[0]])} to {numbers([centre[-1]])}, "
+        f"between {numbers([centre.min()])} and {numbers([centre.max()])}, with 95 % intervals",
+    )
+    for kind, (low, high) in zip(("band", "band inner"), bands, strict=True):
+        chart.band(x, low, high, kind)
+    if seen is not None:
+        chart.dots(*seen, "dots", float(np.clip(400 / len(seen[0]), 0.15, 0.8)))
+    chart.line(x, centre, "curve")
+    return chart.svg()
+
+
+def _known_points(model: Any, X: ArrayLike | None) -> Floats:
+    """Points to draw from: the training data where the model keeps them, else those given."""
+    points = model._training_points()
+    return given_or_training(model, X) if points is None else np.asarray(points)
+
+
+def _some(points: Any) -> Any:
+    """An even choice of at most `POINTS`."""
+    if len(points) <= POINTS:
+        return points
+    return points[np.random.default_rng(0).choice(len(points), POINTS, replace=False)]
+
+
+def _scatter(points: Floats) -> dict[str, Any]:
+    return {"n": len(points), "x": pack(points[:, 0]), "y": pack(points[:, 1])}
+
+
+def _two(ranges: list[tuple[float, float]]) -> tuple[tuple[float, float], tuple[float, float]]:
+    return ranges[0], ranges[1]
