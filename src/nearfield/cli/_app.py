@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import evaluate, fit, info, predict
+from . import demo, evaluate, fit, info, predict, report
 
 app = typer.Typer(
     name="nearfield",
@@ -38,3 +38,5 @@ app.command("fit", epilog=fit.EXAMPLES, no_args_is_help=True)(fit.command)
 app.command("predict", epilog=predict.EXAMPLES, no_args_is_help=True)(predict.command)
 app.command("evaluate", epilog=evaluate.EXAMPLES, no_args_is_help=True)(evaluate.command)
 app.command("info", epilog=info.EXAMPLES, no_args_is_help=True)(info.command)
+app.command("report", epilog=report.EXAMPLES, no_args_is_help=True)(report.command)
+app.command("demo", epilog=demo.EXAMPLES)(demo.command)

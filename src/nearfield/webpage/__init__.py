@@ -25,7 +25,7 @@ from . import _learnt, _scores
 from ._numbers import number
 from ._views import MAX_SLICES, Projection, Subject, map_of, slices_of
 
-__all__ = ["Projection", "build", "write"]
+__all__ = ["Projection", "build", "save", "write"]
 
 Floats = NDArray[Any]
 
@@ -40,6 +40,7 @@ def build(
     title: str | None = None,
     projection: Projection | None = None,
     inverse: Callable[[Floats], Floats] | None = None,
+    progress: Callable[..., None] | None = None,
 ) -> str:
     """HTML of the report of a fitted regressor.
 
@@ -58,6 +59,8 @@ def build(
     inverse : callable, default=None
         Undoes an increasing transformation of the target in maps and slices: they show medians. Scores stay in the
         units of the model.
+    progress : callable, default=None
+        Called as `progress("predicting", done)` with `done` from 0 to 1, from the start for each map, slice or data.
 
     Returns
     -------
@@ -69,7 +72,7 @@ def build(
         raise ValueError(f"columns must name the {model.n_features_in_} columns of the model. Got {len(names)} names.")
     if (X is None) != (y is None) and X is None:
         raise ValueError("y was given without X.")
-    subject = Subject(model, names, target, inverse)
+    subject = Subject(model, names, target, inverse, progress)
     sections: list[tuple[str, str]] = []
     data: dict[str, Any] = {}
     held_out = None if X is None or y is None else _held_out(subject, X, y)
@@ -82,13 +85,13 @@ def build(
         pictures, data["slices"] = slices_of(subject, X, y)
         sections.append(("The curve" if len(names) == 1 else "Slices", _slices(pictures, names)))
     if held_out is not None:
-        sections.append(("Against the data", _scores.section(*held_out)))
+        sections.append(("Against the data", _scores.section(*held_out, subject.fitted_target)))
     sections.append(("What was chosen, and why", _learnt.chosen(model) + _learnt.trials(model)))
     heading = title or f"Gaussian process of {target}"
     return Template(_resource("page.html")).substitute(
         title=escape(heading),
         lead=_lead(model, target),
-        cards=_cards(model, held_out),
+        cards=_cards(subject, held_out),
         sections="".join(_section(i, name, body) for i, (name, body) in enumerate(sections) if body),
         data=json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
         style=_resource("page.css"),
@@ -99,7 +102,11 @@ def build(
 
 def write(model: Any, path: str | Path, X: ArrayLike | None = None, y: ArrayLike | None = None, **options: Any) -> None:
     """Write the page of `build` to a file, whole or not at all."""
-    page = build(model, X, y, **options)
+    save(build(model, X, y, **options), path)
+
+
+def save(page: str, path: str | Path) -> None:
+    """Write a page to a file, whole or not at all."""
     with atomic(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
 
@@ -122,7 +129,8 @@ def _lead(model: Any, target: str) -> str:
     )
 
 
-def _cards(model: Any, held_out: tuple[Floats, Floats, Floats] | None) -> str:
+def _cards(subject: Subject, held_out: tuple[Floats, Floats, Floats] | None) -> str:
+    model = subject.model
     report = getattr(model, "report_", None)
     cards: list[tuple[str, str, str]] = []
     if report is not None and report.divergence is not None:
@@ -143,7 +151,8 @@ def _cards(model: Any, held_out: tuple[Floats, Floats, Floats] | None) -> str:
     if held_out is not None:
         for name, value, words in _scores.scores(*held_out):
             if name in ("RMSE", "coverage"):
-                cards.append((name.capitalize() if name.islower() else name, value, words.partition(";")[0]))
+                words = words.partition(";")[0] + (" of the transformed target" if subject.inverse else "")
+                cards.append((name.capitalize() if name.islower() else name, value, words))
     return "".join(
         f'<div class="card"><span>{escape(name)}</span><b>{value}</b><small>{escape(words)}</small></div>'
         for name, value, words in cards

@@ -19,7 +19,7 @@ def learnt(subject: Subject) -> str:
     model = subject.model
     kernel, noise = model.kernel_, float(model.noise_variance_)
     total = kernel.variance + noise
-    target = f"<b>{escape(subject.target)}</b>"
+    target = f"<b>{escape(subject.fitted_target)}</b>"
     parts = [
         f"<p>Around its mean of {number(float(model.y_mean_[0]))}, {target} varies with a standard deviation of "
         f"{number(kernel.variance**0.5)} that the inputs account for, and {number(noise**0.5)} that they do not: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def scores(y: Floats, mean: Floats, std: Floats) -> list[tuple[str, str, str]]:
     ]
 
 
-def section(y: Floats, mean: Floats, std: Floats) -> str:
+def section(y: Floats, mean: Floats, std: Floats, target: str) -> str:
     """Scores and three charts."""
     rows = "".join(
         f'<tr><th scope="row">{name}</th><td>{value}</td><td class="words">{meaning}</td></tr>'
@@ -48,8 +49,8 @@ def section(y: Floats, mean: Floats, std: Floats) -> str:
         for chart, caption in (_calibration(y, mean, std), _probabilities(y, mean, std), _residuals(y, mean, std))
     )
     return (
-        f'<p>{len(y)} observations, noise taken into account.</p><div class="wide"><table><tbody>{rows}</tbody>'
-        f'</table></div><div class="charts">{figures}</div>'
+        f"<p>{len(y)} observations of {escape(target)}, noise taken into account.</p>"
+        f'<div class="wide"><table><tbody>{rows}</tbody></table></div><div class="charts">{figures}</div>'
     )
 
 
@@ -93,6 +94,6 @@ def _residuals(y: Floats, mean: Floats, std: Floats) -> tuple[Chart, str]:
     )
     for level in (-bound, bound):
         chart.line([chart.x.low, chart.x.high], [level, level], "perfect")
-    chart.dots(mean[rows], z[rows], "dots", float(np.clip(400 / len(rows), 0.2, 0.8)))
+    chart.dots(mean[rows], z[rows], "dots", float(np.clip(600 / len(rows), 0.3, 0.8)))
     some = "" if len(rows) == len(y) else f" {len(rows)} of {len(y)} are drawn."
     return chart, f"Residuals. 19 of 20 belong between the dashed lines, without a pattern.{some}"

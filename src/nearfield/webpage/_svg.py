@@ -47,9 +47,11 @@ class Scale:
         if self.log:
             first, last = int(np.ceil(np.log10(self.low))), int(np.floor(np.log10(self.high)))
             decades = list(range(first, last + 1))
-            if len(decades) < 2:
-                return [f * 10.0**e for e in range(first - 1, last + 1) for f in (1, 2, 5) if self._holds(f * 10.0**e)]
-            return [10.0**e for e in decades[:: (len(decades) - 1) // 6 + 1]]
+            if len(decades) > 1:
+                return [10.0**e for e in decades[:: (len(decades) - 1) // 6 + 1]]
+            between = [f * 10.0**e for e in range(first - 1, last + 1) for f in (1, 2, 5) if self._holds(f * 10.0**e)]
+            if len(between) > 1:
+                return between
         rough = (self.high - self.low) / 5
         power = 10.0 ** np.floor(np.log10(rough))
         step = power * next(f for f in (1, 2, 5, 10) if f * power >= rough * 0.999)

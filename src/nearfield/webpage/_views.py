@@ -20,6 +20,7 @@ CELLS = 72_000  # of a map: 16 bits each for mean and std, some 400 kB of page
 POINTS = 8_000  # that a map shows, at most
 MAX_SLICES = 24
 SLICE_POINTS = 160
+_CHUNK = 20_000
 
 
 @dataclass(frozen=True)
@@ -54,18 +55,30 @@ class Subject:
     inverse : callable or None
         Undoes an increasing transformation of the target. Maps and slices then show medians, and half the width of
         central 68 % intervals for the standard deviation.
+    progress : callable or None
     """
 
     model: Any
     columns: Sequence[str]
     target: str
     inverse: Callable[[Floats], Floats] | None = None
+    progress: Callable[..., None] | None = None
+
+    @property
+    def fitted_target(self) -> str:
+        """What the model itself predicts."""
+        return self.target if self.inverse is None else f"{self.target}, transformed"
 
     def predict(self, points: Floats, include_noise: bool = False) -> tuple[Floats, Floats]:
         """Means and standard deviations (m,) of the first target."""
-        answers = self.model.predict(like_training(self.model, points), True, include_noise=include_noise)
-        mean, std = (a if a.ndim == 1 else a[:, 0] for a in answers)
-        return mean, std
+        parts = []
+        for start in range(0, max(len(points), 1), _CHUNK):
+            some = like_training(self.model, points[start : start + _CHUNK])
+            answers = self.model.predict(some, return_std=True, include_noise=include_noise)
+            parts.append([a if a.ndim == 1 else a[:, 0] for a in answers])
+            if self.progress is not None:
+                self.progress("predicting", min((start + _CHUNK) / max(len(points), 1), 1.0))
+        return np.concatenate([mean for mean, _ in parts]), np.concatenate([std for _, std in parts])
 
     def shown(self, mean: Floats, std: Floats) -> tuple[Floats, Floats]:
         """Centre and spread in the units that are shown."""
@@ -99,12 +112,20 @@ def map_of(subject: Subject, X: ArrayLike | None, projection: Projection | None)
         "mean": pack(centre),
         "std": pack(spread),
         "known": pack(np.clip(2 * (1 - unknown), 0, 1)),
+        "colours": {"mean": _limits(centre, unknown), "std": _limits(spread, np.zeros(1))},
         "points": _scatter(plane.from_inputs(_some(known))),
     }
     centres = getattr(model, "centers_", None)
     if centres is not None and len(centres) > 1:
         result["centres"] = _scatter(plane.from_inputs(_some(np.asarray(centres))))
     return result
+
+
+def _limits(values: Floats, unknown: Floats) -> list[float]:
+    """Range of the colours: of places of which something is known, without the most extreme."""
+    some = values[unknown < 0.5] if len(unknown) == len(values) else values
+    some = values if len(some) < 10 else some
+    return [float(v) for v in np.percentile(some, [0.2, 99.8])]
 
 
 def grid_shape(aspect: float) -> tuple[int, int]:

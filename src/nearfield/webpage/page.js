@@ -89,7 +89,7 @@
     root.querySelectorAll("[data-word]").forEach((e) => { e.textContent = one.words[Number(e.dataset.word)]; });
     if (!places.centres) root.querySelector('[data-show="centres"]').closest("label").remove();
 
-    function range(layer) { return [one[layer].lo, one[layer].hi]; }
+    function range(layer) { return one.colours[layer]; }
 
     function paint(layer) {
       const key = layer + (shown.fade && layer === "mean");
@@ -103,10 +103,10 @@
       for (let row = 0; row < ny; row++) {
         for (let column = 0; column < nx; column++) {
           const from = row * nx + column, to = 4 * ((ny - 1 - row) * nx + column), value = values[from];
-          const at = high > low ? ((value - low) / (high - low)) * (stops.length - 1) : 0;
+          const at = high > low ? clamp((value - low) / (high - low), 0, 1) * (stops.length - 1) : 0;
           const i = Math.min(Math.floor(at), stops.length - 2), t = at - i;
           for (let k = 0; k < 3; k++) image.data[to + k] = stops[i][k] * (1 - t) + stops[i + 1][k] * t;
-          const alpha = shown.fade && layer === "mean" ? 0.12 + 0.88 * known[from] : 1;
+          const alpha = shown.fade && layer === "mean" ? 0.05 + 0.95 * known[from] : 1;
           image.data[to + 3] = Number.isNaN(value) ? 0 : Math.round(255 * alpha);
         }
       }
@@ -237,7 +237,8 @@
         `linear-gradient(to right, ${RAMPS[shown.layer].split(" ").map((h) => "#" + h).join(",")})`;
       ends.replaceChildren(...[0, 0.25, 0.5, 0.75, 1].map((t) => {
         const span = document.createElement("span");
-        span.textContent = show(low + t * (high - low), high - low || Math.abs(high));
+        const beyond = t === 0 && one[shown.layer].lo < low ? "≤ " : t === 1 && one[shown.layer].hi > high ? "≥ " : "";
+        span.textContent = beyond + show(low + t * (high - low), high - low || Math.abs(high));
         return span;
       }));
     }
@@ -252,8 +253,8 @@
     function say(x, y, px, py) {
       hover = { x, y };
       const lines = [
-        `${one.names[0]} ${show(x, spanX())}`,
-        `${one.names[1]} ${show(y, spanY())}`,
+        `${one.names[0]} ${show(x, spanX() / 10)}`,
+        `${one.names[1]} ${show(y, spanY() / 10)}`,
         `${one.words[0]} ${show(value(layers.mean, x, y), one.mean.hi - one.mean.lo || 1)}`,
         `${one.words[1]} ${show(value(layers.std, x, y), one.std.hi - one.std.lo || 1)}`,
       ];

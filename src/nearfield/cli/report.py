@@ -1,0 +1,88 @@
+"""`nearfield report`: a web page that explains a model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+EXAMPLES = """
+**Examples**
+
+- `nearfield report model.nf --out report.html`
+
+- `nearfield report model.nf held-out.csv --title "Rain in June" --out report.html`
+"""
+
+
+def command(
+    model: Annotated[str, typer.Argument(help="Model file.")],
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            help="Table with the model's columns and its target, best with rows it has not seen; - is stdin."
+        ),
+    ] = None,
+    out: Annotated[str, typer.Option("--out", "-o", help="Page to write; - is standard output.")] = "report.html",
+    title: Annotated[str | None, typer.Option("--title", help="Heading of the page.")] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="Column with the truth. Default: the target of fit.")
+    ] = None,
+    encoding: Annotated[str | None, typer.Option("--encoding", help="Of text tables. Default: UTF-8.")] = None,
+) -> None:
+    """Explain a model on one web page that needs nothing else and asks nobody.
+
+    What was learnt and chosen, and why; the distance from the exact process; maps for two columns, slices for others.
+    With DATA also scores, calibration and residuals.
+    """
+    from .. import io, webpage
+    from ..tables import check_writable
+    from ._progress import bars
+
+    check_writable(out)
+    with bars(quiet=out == "-") as show:
+        show("reading", 0.0)
+        gp, metadata = io.load_with_metadata(model)
+        name = target or metadata.get("target")
+        X, y = (None, None) if data is None else _read(gp, metadata, data, name, encoding)
+        show("reading", 1.0)
+        page = webpage.build(gp, X, y, target=name or "target", title=title, progress=show)
+    if out == "-":
+        typer.echo(page)
+        return
+    webpage.save(page, out)
+    if X is not None and y is None:
+        from ._output import note
+
+        note(f"{data} has no column {name!r}, so that the page has no scores" if name else "use --target for scores")
+
+
+def _read(gp: Any, metadata: dict[str, Any], data: str, target: str | None, encoding: str | None) -> tuple[Any, Any]:
+    """Features (n, p) and, where the table has the target, its values (n,), of rows without missing values."""
+    import numpy as np
+
+    from ..tables import open_table
+    from ._data import require_columns
+    from ._output import counted, note
+    from ._run import CommandError
+    from .predict import _recipe
+
+    parts: list[tuple[Any, Any]] = []
+    n_rows = 0
+    with open_table(data, encoding) as table:
+        known = target is not None and target in table.columns
+        if target is not None and target != metadata.get("target"):
+            require_columns(table, [target])
+        recipe = _recipe(gp, metadata, table, [target] if known and target else [])
+        for batch in table.batches():
+            X = recipe.matrix(batch)[0]
+            y = batch.numbers(target) if known and target else np.zeros(len(X))
+            used = ~np.isnan(y) & ~np.isnan(X).any(axis=1)
+            n_rows += len(X)
+            parts.append((X[used], y[used]))
+    X, y = (np.concatenate(found) for found in zip(*parts, strict=True)) if parts else (np.empty((0, 1)), np.empty(0))
+    if len(X) == 0:
+        raise CommandError(f"{table.name} has no row with all columns that the model needs.")
+    if len(X) < n_rows:
+        note(f"dropped {counted(n_rows - len(X), 'row')} of {n_rows} with missing values")
+    return X, y if known else None
