@@ -5,14 +5,14 @@
 """
 
 import argparse
+import sys
 import time
-from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 import nearfield as nf
-from nearfield import demo
+from nearfield import cli, demo
 
 # name -> (transform of an elevation in metres, logarithm of its derivative)
 TRANSFORMS = {
@@ -26,16 +26,18 @@ TRANSFORMS = {
 def main():
     """Run the demo, or answer one of the questions."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the pictures (default: demo)")
+    parser.add_argument("--out", default="demo", help="folder for the pictures (default: demo)")
     parser.add_argument("--transforms", action="store_true", help="compare transformations of the target, then stop")
-    parser.add_argument("--exact", action="store_true", help="also fit the exact GP: some 5 GiB and several minutes")
+    parser.add_argument(
+        "--exact", action="store_true", help="compare with the exact GP, then stop: some 5 GiB and minutes"
+    )
     arguments = parser.parse_args()
     if arguments.transforms:
         compare_transforms()
-        return
-    model = demo.run(arguments.out, lambda text: print(text, flush=True))
-    if arguments.exact:
-        compare_with_exact(model)
+    elif arguments.exact:
+        compare_with_exact()
+    else:
+        sys.exit(cli.main(["demo", "--out", arguments.out]))
 
 
 def compare_transforms():
@@ -53,9 +55,10 @@ def compare_transforms():
         print(f"{name:20} NLL {nll:.3f}, 95 % coverage {100 * covered:.1f} %", flush=True)
 
 
-def compare_with_exact(model):
+def compare_with_exact():
     """Print the true distance at the test points."""
     data = demo.load()
+    model = demo.fit(data)
     X, train, test = data.points, data.train, data.test
     print("Fitting the exact GP at the same hyperparameters", end=" ... ", flush=True)
     start = time.perf_counter()

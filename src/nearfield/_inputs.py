@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,12 @@ def column_names(model: Any) -> list[str]:
     return [f"x{j}" for j in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
 
-def like_training(model: Any, points: Floats) -> Any:
-    """Points (m, d) in the form the model was fitted on: a DataFrame where its data had names, so that it can check."""
-    if not hasattr(model, "feature_names_in_"):
-        return points
-    try:
-        import pandas as pd
-    except ImportError:  # fitted with names elsewhere
-        return points
-    return pd.DataFrame(points, columns=list(model.feature_names_in_))
+def predict(model: Any, points: Floats, include_noise: bool = False) -> tuple[Floats, Floats]:
+    """Means and standard deviations at points (m, d) whose columns are known to be in the model's order."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        mean, std = model.predict(points, return_std=True, include_noise=include_noise)
+    return mean, std
 
 
 def given_or_training(model: Any, X: ArrayLike | None) -> Floats:

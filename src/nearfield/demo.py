@@ -104,20 +104,16 @@ SPHERE = webpage.Projection(
 )
 
 
-# ---- the whole ---------------------------------------------------------------------------------------------------
+# ---- the steps ---------------------------------------------------------------------------------------------------
 
 
-def require_packages() -> None:
-    """Say what to install where a package is missing, before anything else."""
+def prepare(folder: Path) -> None:
+    """Refuse before anything is computed where a package is missing or the folder cannot be written; make it."""
     try:
         import airportsdata  # noqa: F401
         import matplotlib  # noqa: F401
     except ImportError:
         raise ImportError("The demo needs more packages: pip install 'nearfield[demo]'") from None
-
-
-def require_folder(folder: Path) -> None:
-    """Make the folder, and see that files can be written there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         trial = folder / f".nearfield-{os.getpid()}"
@@ -127,57 +123,25 @@ def require_folder(folder: Path) -> None:
         raise OSError(error.errno, f"cannot be written: {error.strerror}", str(folder)) from None
 
 
-def run(
-    folder: Path,
-    say: Callable[[str], None],
-    progress: Progress | None = None,
-    *,
-    size: int = 900,
-    tolerance: float = 1e-2,
-    n_scales: Any = 1,
+def fit(
+    data: Airports, tolerance: float = 1e-2, n_scales: Any = 1, progress: Progress | None = None
 ) -> LocalGPRegressor:
-    """Load, fit, score and draw.
-
-    Parameters
-    ----------
-    folder : Path
-        For map.png, calibration.png and report.html; made if it is not there.
-    say : callable
-        Takes lines of text.
-    progress : callable or None
-        Takes a stage and how much of it is done, from 0 to 1.
-    size : int, default=900
-        Pixels across a globe.
-    tolerance, n_scales
-        See `LocalGPRegressor`.
-
-    Returns
-    -------
-    model : LocalGPRegressor
-    """
-    require_packages()
-    require_folder(folder)
-    tell: Progress = progress or (lambda *_: None)
-    data = load()
-    total = len(data.elevation) + data.n_unknown + data.n_repeated
-    say(
-        f"{total} airports; dropped {data.n_unknown} with an elevation of exactly 0 (not known) and {data.n_repeated} "
-        f"listed twice.\n{len(data.train)} to train, {len(data.test)} to test.\n"
-    )
-    X, y, train, test = data.points, np.cbrt(data.elevation), data.train, data.test
-    model = LocalGPRegressor(n_scales=n_scales, tolerance=tolerance, random_state=0, progress=tell)
-    model.fit(X[train], y[train])
+    """Learn, choose and fit on the airports to train with; for the parameters see `LocalGPRegressor`."""
+    model = LocalGPRegressor(n_scales=n_scales, tolerance=tolerance, random_state=0, progress=progress)
+    model.fit(data.points[data.train], np.cbrt(data.elevation[data.train]))
     model.progress = None
-    say(str(model.report_))
-    scales = " and ".join(f"{1000 * scale:.0f} km" for scale in np.atleast_1d(model.length_scale_))
-    say(f"The learnt length scale is {scales}.\n")
-    mean, std = model.predict(X[test], return_std=True, include_noise=True)
-    say(scores(data, mean, std))
-    say(distance(model) + "\n")
+    return model
 
+
+def draw(
+    folder: Path, data: Airports, model: LocalGPRegressor, size: int = 900, progress: Progress | None = None
+) -> None:
+    """Write map.png, with globes of `size` pixels across, calibration.png and report.html."""
+    tell: Progress = progress or (lambda *_: None)
+    X, y, train, test = data.points, np.cbrt(data.elevation), data.train, data.test
     draw_globes(folder / "map.png", model, X[train], size, lambda done: tell("drawing the map", done))
+    mean, std = model.predict(X[test], return_std=True, include_noise=True)
     draw_calibration(folder / "calibration.png", y[test], mean, std)
-    tell("writing the page", 0.1)
     webpage.write(
         model,
         folder / "report.html",
@@ -188,17 +152,26 @@ def run(
         title="The elevation of the earth, from its airports",
         projection=SPHERE,
         inverse=lambda z: z**3,
+        progress=lambda _, done: tell("writing the page", done),
     )
-    tell("writing the page", 1.0)
-    return model
+
+
+def summary(data: Airports) -> str:
+    """What was read, and what was dropped."""
+    n = len(data.elevation)
+    return (
+        f"{n + data.n_unknown + data.n_repeated} airports; dropped {data.n_unknown} with an elevation of exactly 0 "
+        f"(not known) and {data.n_repeated} listed twice.\n{len(data.train)} to train, {len(data.test)} to test."
+    )
 
 
 # ---- scores ------------------------------------------------------------------------------------------------------
 
 
-def scores(data: Airports, mean: Floats, std: Floats) -> str:
-    """Scores in metres from means and standard deviations of the cube root."""
+def scores(data: Airports, model: LocalGPRegressor) -> str:
+    """Scores in metres at the airports held out, and the distance from the exact process."""
     truth, X = data.elevation[data.test], data.points
+    mean, std = model.predict(X[data.test], return_std=True, include_noise=True)
     expected = mean**3 + 3 * mean * std**2  # the mean of the cube
     nearest = data.elevation[data.train][cKDTree(X[data.train]).query(X[data.test])[1]]
     # The density of the cube root, as one of the elevation.
@@ -209,8 +182,15 @@ def scores(data: Airports, mean: Floats, std: Floats) -> str:
         f"median error    {np.median(np.abs(truth - mean**3)):.0f} m (of the predicted median)",
         f"95 % coverage   {100 * metrics.coverage(np.cbrt(truth), mean, std**2):.1f} %",
         f"NLL             {nll:.3f} (elevation in metres)",
+        distance(model),
     ]
     return "\n".join(lines)
+
+
+def scales(model: LocalGPRegressor) -> str:
+    """The length scales in kilometres."""
+    found = " and ".join(f"{1000 * scale:.0f} km" for scale in np.ravel(model.length_scale_))
+    return f"The learnt length scale is {found}."
 
 
 def distance(model: LocalGPRegressor) -> str:
@@ -234,7 +214,7 @@ def globe(size: int) -> tuple[NDArray[np.bool_], Floats, Floats]:
     side = np.linspace(-1, 1, size)
     across, up = np.meshgrid(side, side)
     inside = across**2 + up**2 <= 1
-    toward = np.sqrt(1 - across[inside] ** 2 - up[inside] ** 2)
+    toward = np.sqrt(np.maximum(1 - across[inside] ** 2 - up[inside] ** 2, 0.0))
     return inside, EARTH * np.column_stack([across[inside], up[inside], toward]) @ turn, turn
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from . import __version__, _memory
-from ._inputs import column_names, given_or_training, like_training
+from ._inputs import column_names, given_or_training, predict
 
 Floats = NDArray[Any]
 
@@ -34,7 +34,7 @@ def predict_grid(model: Any, axes: Any, size: Any, spacing: Any, include_noise: 
         "A smaller size, a larger spacing or a number for some of the axes makes it smaller.",
     )
     points = np.stack([side.ravel() for side in np.meshgrid(*sides.values(), indexing="ij")], axis=-1)
-    mean, std = model.predict(like_training(model, points), return_std=True, include_noise=include_noise)
+    mean, std = predict(model, points, include_noise)
     dims = [*free, *(["target"] if mean.ndim > 1 else [])]
     kind = "observations" if include_noise else "the function without noise"
     described = {

@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from . import metrics
-from ._inputs import column_names, given_or_training, like_training, padded_ranges
+from ._inputs import column_names, given_or_training, padded_ranges, predict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -210,7 +210,7 @@ def _points(model: Any, X: ArrayLike | None, d: int) -> Floats:
 
 
 def _predict(model: Any, points: Floats, include_noise: bool) -> tuple[Floats, Floats]:
-    mean, std = model.predict(like_training(model, points), return_std=True, include_noise=include_noise)
+    mean, std = predict(model, points, include_noise)
     if mean.ndim > 1:
         raise ValueError(f"Pictures are of one target at a time; this model has {mean.shape[1]}.")
     return mean, std

@@ -36,8 +36,16 @@ def command(
     from ._progress import bars
 
     began = time.perf_counter()
+    n_scales = _number_of(scales)
+    demo.prepare(out)
+    data = demo.load()
+    typer.echo(f"{demo.summary(data)}\n")
     with bars() as show:
-        demo.run(out, typer.echo, show, size=size, tolerance=tolerance, n_scales=_number_of(scales))
+        model = demo.fit(data, tolerance, n_scales, show)
+    typer.echo(f"{model.report_}\n{demo.scales(model)}\n")
+    typer.echo(f"{demo.scores(data, model)}\n")
+    with bars() as show:
+        demo.draw(out, data, model, size, show)
     typer.echo(f"Wrote {', '.join(str(out / name) for name in demo.PICTURES)}.")
     typer.echo(f"All done in {time.perf_counter() - began:.0f} s.")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -35,8 +37,9 @@ def command(
     What was learnt and chosen, and why; the distance from the exact process; maps for two columns, slices for others.
     With DATA also scores, calibration and residuals.
     """
-    from .. import io, webpage
+    from .. import io
     from ..tables import check_writable
+    from ._output import file_size, note
     from ._progress import bars
 
     check_writable(out)
@@ -46,15 +49,25 @@ def command(
         name = target or metadata.get("target")
         X, y = (None, None) if data is None else _read(gp, metadata, data, name, encoding)
         show("reading", 1.0)
-        page = webpage.build(gp, X, y, target=name or "target", title=title, progress=show)
+        page = _page(gp, X, y, name or "target", title, show)
+    if X is not None and y is None:
+        note(f"{data} has no column {name!r}: no scores" if name else "no scores: --target names the column of truth")
     if out == "-":
         typer.echo(page)
         return
-    webpage.save(page, out)
-    if X is not None and y is None:
-        from ._output import note
+    from ..webpage import save
 
-        note(f"{data} has no column {name!r}, so that the page has no scores" if name else "use --target for scores")
+    save(page, out)
+    typer.echo(f"Wrote {out} ({file_size(len(page.encode()))}).")
+
+
+def _page(gp: Any, X: Any, y: Any, target: str, title: str | None, show: Callable[..., None]) -> str:
+    from .. import webpage
+
+    with warnings.catch_warnings():
+        # `_read` has put the columns in their order, but an array has no names.
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        return webpage.build(gp, X, y, target=target, title=title, progress=show)
 
 
 def _read(gp: Any, metadata: dict[str, Any], data: str, target: str | None, encoding: str | None) -> tuple[Any, Any]:

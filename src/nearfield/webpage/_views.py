@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from .._inputs import given_or_training, like_training, padded_ranges
+from .._inputs import given_or_training, padded_ranges, predict
 from ._numbers import numbers, pack
 from ._svg import Chart, Scale
 
@@ -20,7 +20,7 @@ CELLS = 72_000  # of a map: 16 bits each for mean and std, some 400 kB of page
 POINTS = 8_000  # that a map shows, at most
 MAX_SLICES = 24
 SLICE_POINTS = 160
-_CHUNK = 20_000
+_CHUNK = 8_000
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,7 @@ class Subject:
         """Means and standard deviations (m,) of the first target."""
         parts = []
         for start in range(0, max(len(points), 1), _CHUNK):
-            some = like_training(self.model, points[start : start + _CHUNK])
-            answers = self.model.predict(some, return_std=True, include_noise=include_noise)
+            answers = predict(self.model, points[start : start + _CHUNK], include_noise)
             parts.append([a if a.ndim == 1 else a[:, 0] for a in answers])
             if self.progress is not None:
                 self.progress("predicting", min((start + _CHUNK) / max(len(points), 1), 1.0))
