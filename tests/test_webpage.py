@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+from sklearn.kernel_approximation import Nystroem
 
 import nearfield as nf
 from nearfield import webpage
@@ -95,7 +96,7 @@ def test_charts_place_points_where_they_belong():
     chart = Chart(Scale(0, 10, "a<b"), Scale(0, 1, "y"), '"quoted"', width=480, height=258)
     chart.mark(5, 0.5, "dot", "<t>")
     svg = chart.svg()
-    assert 'cx="266.0" cy="112.0"' in svg  # the middle of 66 to 466, and of 12 to 212
+    assert 'cx="267.0" cy="112.0"' in svg  # the middle of 68 to 466, and of 12 to 212
     assert "<t>" not in svg
     assert "a&lt;b" in svg
     assert 'aria-label="&quot;quoted&quot;"' in svg
@@ -195,6 +196,19 @@ def test_models_of_every_kind_have_a_page(page_of_line):
     assert '<th scope="row">x2</th><td>3</td>' in page
 
 
+def test_models_at_the_edges_have_a_page():
+    X = np.arange(12.0).reshape(6, 2) ** 1.5
+    certain = nf.ExactGPRegressor(length_scale=1.0, signal_variance=1.0, noise_variance=0.0).fit(X, X[:, 0])
+    assert "coverage" in webpage.build(certain, X, X[:, 0])  # with no noise at all
+    flat = nf.ExactGPRegressor(**FIXED).fit(np.ones((5, 1)), np.zeros(5))
+    assert "<svg" in webpage.build(flat, np.ones((1, 1)), [0.0])  # nothing varies, and there is one observation
+    X, y = data(60, 2)
+    foreign = nf.FeatureGPRegressor(Nystroem(n_components=20, random_state=0)).fit(X, y)
+    assert "length scale of its own" in webpage.build(foreign, X, y)
+    wide = nf.ExactGPRegressor(**FIXED).fit(np.random.default_rng(0).standard_normal((40, 30)), np.arange(40.0))
+    assert "first 24 of 30" in webpage.build(wide)
+
+
 def test_what_does_not_fit_together_is_refused(plane):
     with pytest.raises(ValueError, match="2 columns"):
         webpage.build(plane, columns=["a"])
@@ -202,6 +216,8 @@ def test_what_does_not_fit_together_is_refused(plane):
         webpage.build(plane, y=[1.0])
     with pytest.raises(ValueError, match="features"):
         webpage.build(plane, np.ones((5, 3)), np.ones(5))
+    with pytest.raises(ValueError, match="features"):
+        webpage.build(plane, np.ones((5, 3)))
     with pytest.raises(ValueError, match="inconsistent"):
         webpage.build(plane, np.ones((5, 2)), np.ones(4))
     X, y = data(60, 3)

@@ -172,6 +172,8 @@ def error_against_cost(report: Report, *, ax: Axes | None = None) -> Axes:
     if not report.trials:
         raise ValueError("This report has no trials: nothing was measured, since everything was given or exact.")
     ax = _axes(ax)
+    from matplotlib.ticker import LogLocator
+
     cost = np.array([trial[2] for trial in report.trials])
     error = np.array([trial[1] for trial in report.trials])
     ax.loglog(cost, error, "o", color=BLUE, markersize=8, alpha=0.75, markeredgewidth=0, label="candidate")
@@ -181,6 +183,8 @@ def error_against_cost(report: Report, *, ax: Axes | None = None) -> Axes:
         ax.loglog(cost[chosen], error[chosen], "o", **marks, label="chosen")
     if report.tolerance is not None:
         ax.axhline(report.tolerance, color=GREY, linewidth=1.5, linestyle="--", label="tolerance")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))  # few enough for their labels
     ax.set(xlabel="cost (estimated operations)", ylabel="KL from the exact process (nats per point)")
     ax.legend(frameon=False)
     return _plain(ax)

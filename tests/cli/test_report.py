@@ -110,6 +110,16 @@ def test_what_cannot_be_is_one_line_and_nothing_is_written(folder, capsys, argum
     assert sorted(folder.iterdir()) == before
 
 
+def test_a_model_without_training_data_needs_a_table(folder, table, capsys):
+    model = nf.FeatureGPRegressor(nf.TaylorFeatures(8), **FIXED).fit(table[:, :2], table[:, 2])
+    nf.save(model, "features.nf")
+    assert cli.main(["report", "features.nf"]) == 2
+    assert "give DATA" in capsys.readouterr().err
+    (folder / "places.csv").write_text("a,b\n1,2\n2,3\n")
+    assert cli.main(["report", "features.nf", "places.csv"]) == 0
+    assert "--target" in capsys.readouterr().err
+
+
 def test_an_old_page_survives_a_failure(folder):
     (folder / "report.html").write_text("old")
     assert cli.main(["report", "model.nf", "nope.csv"]) == 2

@@ -41,11 +41,14 @@ def command(
     from ..tables import check_writable
     from ._output import file_size, note
     from ._progress import bars
+    from ._run import CommandError
 
     check_writable(out)
     with bars(quiet=out == "-") as show:
         show("reading", 0.0)
         gp, metadata = io.load_with_metadata(model)
+        if data is None and gp._training_points() is None:
+            raise CommandError(f"{model} does not keep its training data: give DATA, a table of rows to draw from.")
         name = target or metadata.get("target")
         X, y = (None, None) if data is None else _read(gp, metadata, data, name, encoding)
         show("reading", 1.0)

@@ -70,8 +70,9 @@ def build(
     names = [str(c) for c in (column_names(model) if columns is None else columns)]
     if len(names) != model.n_features_in_:
         raise ValueError(f"columns must name the {model.n_features_in_} columns of the model. Got {len(names)} names.")
-    if (X is None) != (y is None) and X is None:
+    if y is not None and X is None:
         raise ValueError("y was given without X.")
+    X = None if X is None else model._validate_test(X)
     subject = Subject(model, names, target, inverse, progress)
     sections: list[tuple[str, str]] = []
     data: dict[str, Any] = {}
@@ -113,9 +114,11 @@ def save(page: str, path: str | Path) -> None:
 
 def _held_out(subject: Subject, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """Observations, means and standard deviations with noise, of the first target."""
-    points, targets = check_X_y(subject.model._validate_test(X), y, multi_output=True, y_numeric=True)
+    points, targets = check_X_y(X, y, multi_output=True, y_numeric=True)
+    observed = np.asarray(targets, dtype=np.float64).reshape(len(points), -1)[:, 0]
     mean, std = subject.predict(points, include_noise=True)
-    return np.asarray(targets, dtype=np.float64).reshape(len(points), -1)[:, 0], mean, std
+    # Without noise, predictions of training points are certain, which no score can divide by.
+    return observed, mean, np.maximum(std, 1e-9 * (np.ptp(observed) or 1.0))
 
 
 def _lead(model: Any, target: str) -> str:

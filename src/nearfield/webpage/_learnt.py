@@ -135,7 +135,7 @@ def _meter(report: Report) -> str:
 
     ticks = "".join(
         f'<path class="rule" d="M{at(t):.1f} 18V42"/><text class="tick" x="{at(t):.1f}" y="57" text-anchor="middle">'
-        f"{number(t, 2)}</text>"
+        f"{scale.text(t)}</text>"
         for t in scale.ticks()
     )
     limit, here = at(report.tolerance), at(report.divergence)

@@ -30,11 +30,16 @@ def number(value: float, digits: int = 4) -> str:
         if len(whole.lstrip("-")) > 4:
             whole = f"{int(whole):,}".replace(",", "\u202f")
         return (f"{whole}.{rest}" if rest else whole).replace("-", MINUS)
-    mantissa, power = f"{value:.{digits - 1}e}".split("e")
+    mantissa, exponent_text = f"{value:.{digits - 1}e}".split("e")
     mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
-    raised = f"10{str(int(power)).translate(_RAISED)}"
+    raised = power(int(exponent_text))
     sign, size = (MINUS if value < 0 else ""), mantissa.lstrip("-")
     return f"{sign}{raised}" if size == "1" else f"{sign}{size}\u00a0{TIMES}\u00a0{raised}"
+
+
+def power(exponent: int) -> str:
+    """A power of ten."""
+    return f"10{str(exponent).translate(_RAISED)}"
 
 
 def numbers(values: Iterable[float]) -> str:

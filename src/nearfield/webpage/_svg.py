@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._numbers import number
+from ._numbers import number, power
 
 Floats = NDArray[Any]
 
-LEFT, RIGHT, TOP, BOTTOM = 66, 14, 12, 46
+LEFT, RIGHT, TOP, BOTTOM = 68, 14, 12, 46
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,13 @@ class Scale:
         power = 10.0 ** np.floor(np.log10(rough))
         step = power * next(f for f in (1, 2, 5, 10) if f * power >= rough * 0.999)
         return [float(k * step) for k in range(int(np.ceil(self.low / step)), int(np.floor(self.high / step)) + 1)]
+
+    def text(self, tick: float) -> str:
+        """A tick in words; decades of a logarithmic axis as powers, which are short."""
+        exponent = np.log10(tick) if self.log else 0.0
+        if abs(exponent) >= 3 and abs(exponent - round(exponent)) < 1e-9:
+            return power(round(exponent))
+        return number(tick, 3)
 
     def _holds(self, value: float) -> bool:
         return self.low <= value <= self.high
@@ -118,13 +125,13 @@ class Chart:
             (a,), _ = self._place([tick], [self.y.low])
             parts.append(f'<path class="rule" d="M{a:.1f} {TOP}V{foot}"/>')
             parts.append(
-                f'<text class="tick" x="{a:.1f}" y="{foot + 17}" text-anchor="middle">{number(tick, 3)}</text>'
+                f'<text class="tick" x="{a:.1f}" y="{foot + 17}" text-anchor="middle">{self.x.text(tick)}</text>'
             )
         for tick in self.y.ticks():
             _, (b,) = self._place([self.x.low], [tick])
             parts.append(f'<path class="rule" d="M{LEFT} {b:.1f}H{right}"/>')
             parts.append(
-                f'<text class="tick" x="{LEFT - 6}" y="{b + 4:.1f}" text-anchor="end">{number(tick, 3)}</text>'
+                f'<text class="tick" x="{LEFT - 6}" y="{b + 4:.1f}" text-anchor="end">{self.y.text(tick)}</text>'
             )
         middle = 0.5 * (LEFT + right)
         parts.append(f'<text class="label" x="{middle}" y="{self.height - 8}" text-anchor="middle">')

@@ -153,7 +153,7 @@ def slices_of(subject: Subject, X: ArrayLike | None, y: ArrayLike | None) -> tup
         bands = [_interval(subject, mean, noisy), _interval(subject, mean, std)]
         seen = None
         if whole and X is not None and y is not None:
-            given = given_or_training(subject.model, X)
+            given = np.asarray(X)
             rows = _some(np.arange(len(given)))
             observed = np.asarray(y, dtype=np.float64).reshape(len(given), -1)[rows, 0]
             seen = (given[rows, 0], observed if subject.inverse is None else subject.inverse(observed))
@@ -192,9 +192,11 @@ def _slice(
 
 
 def _known_points(model: Any, X: ArrayLike | None) -> Floats:
-    """Points to draw from: the training data where the model keeps them, else those given."""
+    """Points to draw from: the training data where the model keeps them, else those given (checked before)."""
     points = model._training_points()
-    return given_or_training(model, X) if points is None else np.asarray(points)
+    if points is None and X is not None:
+        return np.asarray(X)
+    return given_or_training(model, None)
 
 
 def _some(points: Any) -> Any:

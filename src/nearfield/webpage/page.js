@@ -155,7 +155,7 @@
       const left = fromX(x0), top = fromY(y1);
       c.drawImage(paint(shown.layer), left, top, fromX(x1) - left, fromY(y0) - top);
       const size = clamp(0.7 + 0.35 * Math.log2(view.zoom), 0.7, 3);
-      if (shown.points) dots(c, places.points, size, "rgb(0 0 0 / 65%)", null);
+      if (shown.points) dots(c, places.points, size, "#000000", "rgb(255 255 255 / 50%)");
       if (shown.centres && places.centres) dots(c, places.centres, 1.6 * size + 1, "#ffffff", "#000000");
       if (hover) {
         c.strokeStyle = "rgb(255 255 255 / 90%)";
@@ -181,12 +181,10 @@
         c.moveTo(px + size, py);
         c.arc(px, py, size, 0, 7);
       }
+      c.strokeStyle = edge;
+      c.lineWidth = 0.8;
+      c.stroke();
       c.fill();
-      if (edge) {
-        c.strokeStyle = edge;
-        c.lineWidth = 0.8;
-        c.stroke();
-      }
     }
 
     function fitted(c, text, width) {
