@@ -60,7 +60,7 @@ class Scale:
     def text(self, tick: float) -> str:
         """A tick in words; decades of a logarithmic axis as powers, which are short."""
         exponent = np.log10(tick) if self.log else 0.0
-        if abs(exponent) >= 3 and abs(exponent - round(exponent)) < 1e-9:
+        if abs(exponent) >= 2 and abs(exponent - round(exponent)) < 1e-9:
             return power(round(exponent))
         return number(tick, 3)
 
