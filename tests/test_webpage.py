@@ -10,9 +10,9 @@ from sklearn.kernel_approximation import Nystroem
 
 import nearfield as nf
 from nearfield import webpage
+from nearfield.webpage._maps import grid_shape
 from nearfield.webpage._numbers import number, pack, unpack
 from nearfield.webpage._svg import Chart, Scale
-from nearfield.webpage._views import grid_shape
 
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09, "random_state": 0}
 HOSTILE = "<script>alert('x')</script>"
@@ -155,6 +155,10 @@ def test_slices_go_through_the_medians(page_of_space):
     point = np.median(X, axis=0)
     point[2] = one["x"][1]
     assert unpack(one["mean"])[-1] == pytest.approx(model.predict([point])[0], abs=1e-4)
+    pictures = re.findall(r"<figure class=\"slice\".*?</figure>", page_of_space, re.S)
+    heights = {tuple(re.findall(r"text-anchor=\"end\">(.*?)<", picture)) for picture in pictures}
+    assert len(pictures) == 4
+    assert len(heights) == 1  # one vertical axis for all
 
 
 def test_scores_and_charts_are_of_the_data(plane, page_of_plane, page_of_space):

@@ -22,8 +22,9 @@ from sklearn.utils.validation import check_is_fitted, check_X_y
 from .._files import atomic
 from .._inputs import column_names
 from . import _learnt, _scores
+from ._maps import Projection, Subject, map_of
 from ._numbers import number
-from ._views import MAX_SLICES, Projection, Subject, map_of, slices_of
+from ._slices import MAX_SLICES, slices_of
 
 __all__ = ["Projection", "build", "save", "write"]
 
@@ -122,13 +123,13 @@ def _held_out(subject: Subject, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Flo
 
 
 def _lead(model: Any, target: str) -> str:
-    report, kind = getattr(model, "report_", None), type(model).__name__
-    size = "" if report is None else f" from {number(report.n_samples)} samples"
+    points, kind = model._training_points(), type(model).__name__
+    size = "" if points is None else f", learnt from {number(len(points))} samples"
     plural = "" if model.n_features_in_ == 1 else "s"
     several = "" if len(model.y_mean_) == 1 else f" It has {len(model.y_mean_)} targets; this page is about the first."
     return (
         f"{'An' if kind[0] in 'AEIOU' else 'A'} {escape(kind)} that predicts <b>{escape(target)}</b> from "
-        f"{model.n_features_in_} column{plural}, learnt{size}.{several}"
+        f"{model.n_features_in_} column{plural}{size}.{several}"
     )
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..report import Report
+from ._maps import Subject
 from ._numbers import number
 from ._svg import Chart, Scale
-from ._views import Subject
 
 
 def learnt(subject: Subject) -> str:

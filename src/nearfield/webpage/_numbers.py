@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -40,11 +39,6 @@ def number(value: float, digits: int = 4) -> str:
 def power(exponent: int) -> str:
     """A power of ten."""
     return f"10{str(exponent).translate(_RAISED)}"
-
-
-def numbers(values: Iterable[float]) -> str:
-    """Several numbers in a row."""
-    return ", ".join(number(float(v)) for v in values)
 
 
 def pack(values: Floats) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the page shows of the function: a map for two columns, slices for others."""
+"""What the page shows of functions of two columns, or two coordinates: a map. And the model with its words."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 from .._inputs import given_or_training, padded_ranges, predict
-from ._numbers import numbers, pack
-from ._svg import Chart, Scale
+from ._numbers import pack
 
 Floats = NDArray[Any]
 
 CELLS = 72_000  # of a map: 16 bits each for mean and std, some 400 kB of page
 POINTS = 8_000  # that a map shows, at most
-MAX_SLICES = 24
-SLICE_POINTS = 160
 _CHUNK = 8_000
 
 
@@ -90,7 +86,7 @@ class Subject:
 def map_of(subject: Subject, X: ArrayLike | None, projection: Projection | None) -> dict[str, Any]:
     """Data of the map for the page's script: grids of mean and std, points and centres."""
     model = subject.model
-    known = _known_points(model, X)
+    known = known_points(model, X)
     plane = projection or Projection(
         (subject.columns[0], subject.columns[1]), _two(padded_ranges(known)), lambda p: p, lambda p: p
     )
@@ -112,11 +108,11 @@ def map_of(subject: Subject, X: ArrayLike | None, projection: Projection | None)
         "std": pack(spread),
         "known": pack(np.clip(2 * (1 - unknown), 0, 1)),
         "colours": {"mean": _limits(centre, unknown), "std": _limits(spread, np.zeros(1))},
-        "points": _scatter(plane.from_inputs(_some(known))),
+        "points": _scatter(plane.from_inputs(some_of(known))),
     }
     centres = getattr(model, "centers_", None)
     if centres is not None and len(centres) > 1:
-        result["centres"] = _scatter(plane.from_inputs(_some(np.asarray(centres))))
+        result["centres"] = _scatter(plane.from_inputs(some_of(np.asarray(centres))))
     return result
 
 
@@ -134,64 +130,7 @@ def grid_shape(aspect: float) -> tuple[int, int]:
     return int(aspect * ny), ny
 
 
-def slices_of(subject: Subject, X: ArrayLike | None, y: ArrayLike | None) -> tuple[list[str], list[dict[str, Any]]]:
-    """SVG of a slice for each column, the others at their medians, and the same as data for the page's script."""
-    known = _known_points(subject.model, X)
-    middle = np.median(known, axis=0)
-    whole = len(middle) == 1
-    share = 0.0 if whole else 1.0
-    pictures, data = [], []
-    for j, name in list(enumerate(subject.columns))[:MAX_SLICES]:
-        low, high = np.percentile(known[:, j], [share, 100 - share])
-        low, high = (low, high) if high > low else padded_ranges(known)[j]
-        x = np.linspace(low, high, (3 if whole else 1) * SLICE_POINTS)
-        points = np.tile(middle, (len(x), 1))
-        points[:, j] = x
-        mean, std = subject.predict(points)
-        centre, spread = subject.shown(mean, std)
-        noisy = np.sqrt(std**2 + subject.model.noise_variance_)
-        bands = [_interval(subject, mean, noisy), _interval(subject, mean, std)]
-        seen = None
-        if whole and X is not None and y is not None:
-            given = np.asarray(X)
-            rows = _some(np.arange(len(given)))
-            observed = np.asarray(y, dtype=np.float64).reshape(len(given), -1)[rows, 0]
-            seen = (given[rows, 0], observed if subject.inverse is None else subject.inverse(observed))
-        pictures.append(_slice(subject, name, x, centre, bands, seen))
-        data.append({"name": name, "x": [float(low), float(high)], "mean": pack(centre), "std": pack(spread)})
-    return pictures, data
-
-
-def _interval(subject: Subject, mean: Floats, std: Floats) -> tuple[Floats, Floats]:
-    half = ndtri(0.975) * std
-    low, high = mean - half, mean + half
-    return (low, high) if subject.inverse is None else (subject.inverse(low), subject.inverse(high))
-
-
-def _slice(
-    subject: Subject,
-    name: str,
-    x: Floats,
-    centre: Floats,
-    bands: list[tuple[Floats, Floats]],
-    seen: tuple[Floats, Floats] | None,
-) -> str:
-    values = [bound for band in bands for bound in band] + ([seen[1]] if seen else [])
-    chart = Chart(
-        Scale(float(x[0]), float(x[-1]), name),
-        Scale.around(np.concatenate(values), subject.target),
-        f"{subject.target} along {name}: from {numbers([centre[0]])} to {numbers([centre[-1]])}, "
-        f"between {numbers([centre.min()])} and {numbers([centre.max()])}, with 95 % intervals",
-    )
-    for kind, (low, high) in zip(("band", "band inner"), bands, strict=True):
-        chart.band(x, low, high, kind)
-    if seen is not None:
-        chart.dots(*seen, "dots", float(np.clip(400 / len(seen[0]), 0.15, 0.8)))
-    chart.line(x, centre, "curve")
-    return chart.svg()
-
-
-def _known_points(model: Any, X: ArrayLike | None) -> Floats:
+def known_points(model: Any, X: ArrayLike | None) -> Floats:
     """Points to draw from: the training data where the model keeps them, else those given (checked before)."""
     points = model._training_points()
     if points is None and X is not None:
@@ -199,7 +138,7 @@ def _known_points(model: Any, X: ArrayLike | None) -> Floats:
     return given_or_training(model, None)
 
 
-def _some(points: Any) -> Any:
+def some_of(points: Any) -> Any:
     """An even choice of at most `POINTS`."""
     if len(points) <= POINTS:
         return points
