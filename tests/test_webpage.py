@@ -294,6 +294,17 @@ def view(tab):
     return tab.evaluate("() => { const d = document.getElementById('canvas').dataset; return [+d.x, +d.y, +d.zoom]; }")
 
 
+def test_only_the_own_script_runs(browser, page_of_line, tmp_path):
+    smuggled = "<script>document.title = 'bad'</script><img src=x onerror=\"document.title = 'bad'\">"
+    (tmp_path / "page.html").write_text(page_of_line.replace("<h1>", smuggled + "<h1>"), encoding="utf-8")
+    tab = browser.new_page()
+    tab.goto((tmp_path / "page.html").as_uri())
+    tab.locator(".slice svg").hover()
+    assert tab.title() != "bad"
+    assert tab.locator(".slice output").inner_text().startswith("x0 = ")
+    tab.close()
+
+
 def test_the_map_is_drawn_and_answers_the_pointer(visit, plane, page_of_plane):
     tab = visit(page_of_plane)
     assert colours(tab) > 500

@@ -49,7 +49,7 @@ def command(
         gp, metadata = io.load_with_metadata(model)
         if data is None and gp._training_points() is None:
             raise CommandError(f"{model} does not keep its training data: give DATA, a table of rows to draw from.")
-        name = target or metadata.get("target")
+        name = target or (metadata["target"] if isinstance(metadata.get("target"), str) else None)
         X, y = (None, None) if data is None else _read(gp, metadata, data, name, encoding)
         show("reading", 1.0)
         page = _page(gp, X, y, name or "target", title, show)

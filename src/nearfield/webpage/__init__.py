@@ -6,6 +6,8 @@ made to answer the pointer by a small script.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from datetime import date
@@ -89,6 +91,7 @@ def build(
     if held_out is not None:
         sections.append(("Against the data", _scores.section(*held_out, subject.fitted_target)))
     sections.append(("What was chosen, and why", _learnt.chosen(model) + _learnt.trials(model)))
+    script = _resource("page.js")
     heading = title or f"Gaussian process of {target}"
     return Template(_resource("page.html")).substitute(
         title=escape(heading),
@@ -97,7 +100,9 @@ def build(
         sections="".join(_section(i, name, body) for i, (name, body) in enumerate(sections) if body),
         data=json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
         style=_resource("page.css"),
-        script=_resource("page.js"),
+        script=script,
+        # The browser runs this script and no other, whatever a model file or a name may have smuggled in.
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         footer=_footer(),
     )
 

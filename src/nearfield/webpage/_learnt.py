@@ -72,7 +72,7 @@ def _how(model: Any) -> str:
     learned = getattr(model, "learned_", None)
     if learned is None or learned.n_evaluations == 0:
         return "<p>The hyperparameters were given.</p>" if learned is not None else ""
-    where = "all of the data" if learned.n_blocks == 1 else f"{learned.n_blocks} blocks of neighbouring points"
+    where = "all of the data" if learned.n_blocks == 1 else f"{number(learned.n_blocks)} blocks of neighbouring points"
     text = f"Learnt from {where} in {number(learned.seconds, 2)} s."
     if not learned.converged:
         text += " The search was stopped before it had converged."
@@ -113,8 +113,8 @@ def distance(model: Any) -> str:
     return (
         f"<p>The predictive distributions are {number(report.divergence, 2)} nats of KL per point from those of the "
         f"exact Gaussian process (standard error {number(report.divergence_error or 0.0, 1)}, measured at "
-        f"{report.n_probes} probes), {verdict} the tolerance of {number(report.tolerance)}. That is as much as moving "
-        f"every mean by {_percent(shift)} of its standard deviation.</p>"
+        f"{number(report.n_probes)} probes), {verdict} the tolerance of {number(report.tolerance)}. That is as much as "
+        f"moving every mean by {_percent(shift)} of its standard deviation.</p>"
         f'<figure class="meter">{_meter(report)}</figure>'
     )
 
