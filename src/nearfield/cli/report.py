@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ._options import Encoding
+
 EXAMPLES = """
 **Examples**
 
@@ -30,7 +32,7 @@ def command(
     target: Annotated[
         str | None, typer.Option("--target", help="Column with the truth. Default: the target of fit.")
     ] = None,
-    encoding: Annotated[str | None, typer.Option("--encoding", help="Of text tables. Default: UTF-8.")] = None,
+    encoding: Encoding = None,
 ) -> None:
     """Explain a model on one web page that needs nothing else and asks nobody.
 
@@ -78,10 +80,9 @@ def _read(gp: Any, metadata: dict[str, Any], data: str, target: str | None, enco
     import numpy as np
 
     from ..tables import open_table
-    from ._data import require_columns
+    from ._data import recipe_of, require_columns
     from ._output import counted, note
     from ._run import CommandError
-    from .predict import _recipe
 
     parts: list[tuple[Any, Any]] = []
     n_rows = 0
@@ -89,7 +90,7 @@ def _read(gp: Any, metadata: dict[str, Any], data: str, target: str | None, enco
         known = target is not None and target in table.columns
         if target is not None and target != metadata.get("target"):
             require_columns(table, [target])
-        recipe = _recipe(gp, metadata, table, [target] if known and target else [])
+        recipe = recipe_of(gp, metadata, table, [target] if known and target else [])
         for batch in table.batches():
             X = recipe.matrix(batch)[0]
             y = batch.numbers(target) if known and target else np.zeros(len(X))

@@ -68,11 +68,14 @@ class Subject:
     def predict(self, points: Floats, include_noise: bool = False) -> tuple[Floats, Floats]:
         """Means and standard deviations (m,) of the first target."""
         parts = []
-        for start in range(0, max(len(points), 1), _CHUNK):
-            answers = predict(self.model, points[start : start + _CHUNK], include_noise)
+        predictor = getattr(self.model, "_predictor", None)
+        # A model too large to keep its local models makes them anew for each call: one call is best then.
+        step = max(len(points), 1) if predictor is not None and not predictor.models else _CHUNK
+        for start in range(0, max(len(points), 1), step):
+            answers = predict(self.model, points[start : start + step], include_noise)
             parts.append([a if a.ndim == 1 else a[:, 0] for a in answers])
             if self.progress is not None:
-                self.progress("predicting", min((start + _CHUNK) / max(len(points), 1), 1.0))
+                self.progress("predicting", min((start + step) / max(len(points), 1), 1.0))
         return np.concatenate([mean for mean, _ in parts]), np.concatenate([std for _, std in parts])
 
     def shown(self, mean: Floats, std: Floats) -> tuple[Floats, Floats]:
