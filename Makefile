@@ -25,7 +25,7 @@ $(VENV)/.demo-installed: pyproject.toml | $(BIN)/python
 	@touch $@
 
 demo: $(VENV)/.demo-installed  ## a GP map with its uncertainty, and how far it is from the exact GP
-	$(BIN)/python examples/demo.py
+	$(BIN)/nearfield demo
 
 test: $(VENV)/.test-installed  ## run the tests
 	$(BIN)/python -m pytest

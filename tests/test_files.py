@@ -40,3 +40,19 @@ def test_permissions_are_those_of_any_new_file_or_of_the_file_replaced(tmp_path)
 def test_a_folder_that_does_not_exist_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"), atomic(tmp_path / "nowhere" / "a.txt"):
         pass
+
+
+def test_a_link_is_followed_and_stays(tmp_path):
+    path, link = tmp_path / "a.txt", tmp_path / "link"
+    path.write_text("old")
+    link.symlink_to(path)
+    with atomic(link) as temporary:
+        temporary.write_text("new")
+    assert path.read_text() == "new"
+    assert link.is_symlink()
+
+
+def test_a_device_is_written_in_place():
+    with atomic(os.devnull) as temporary:
+        temporary.write_text("gone")
+    assert not os.path.isfile(os.devnull)

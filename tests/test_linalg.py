@@ -119,3 +119,12 @@ def test_ordinary_matrices_give_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         linalg.cholesky(positive_definite(20))
+
+
+def test_factors_of_another_shape_type_or_order_are_refused():
+    B, rows = np.ones((4, 2), order="F"), np.ones((4, 2))
+    for L in (np.eye(3, order="F"), np.eye(4, dtype=np.float32, order="F"), np.tri(4)):
+        with pytest.raises(ValueError, match="factor"):
+            linalg.solve_lower(L, B)
+        with pytest.raises(ValueError, match="factor"):
+            linalg.solve_lower_rows(L, rows)

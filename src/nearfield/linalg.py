@@ -169,6 +169,12 @@ def cholesky(A: Floats, what: str = "covariance matrix") -> tuple[Floats, float]
     raise LinAlgError(f"The {what} is not positive definite, even with {_JITTERS[-1]:.0e} of its mean diagonal added.")
 
 
+def _require_factor(L: Floats, n: int, code: str) -> None:
+    """Refuse what the routines, which see addresses only, would read beyond its end."""
+    if L.shape != (n, n) or L.dtype.char != code or not L.flags.f_contiguous:
+        raise ValueError(f"The factor must have shape ({n}, {n}), the type of the right side, and Fortran order.")
+
+
 def solve_lower(L: Floats, B: Floats, transposed: bool = False) -> Floats:
     """`L^-1 B`, or `L^-T B`, in place.
 
@@ -179,6 +185,7 @@ def solve_lower(L: Floats, B: Floats, transposed: bool = False) -> Floats:
     """
     n, m = B.shape
     code = B.dtype.char
+    _require_factor(L, n, code)
     if n and m:
         _ROUTINES["trsm", code](
             _ADDRESS["L"], _ADDRESS["L"], _ADDRESS["T" if transposed else "N"], _ADDRESS["N"],
@@ -191,6 +198,7 @@ def solve_lower_rows(L: Floats, rows: Floats) -> Floats:
     """`L^-1 rows` in place, for `rows` of shape (D, m) in C order, or some columns of such an array."""
     D, m = rows.shape
     code = rows.dtype.char
+    _require_factor(L, D, code)
     if D and m:
         _ROUTINES["trsm", code](
             _ADDRESS["R"], _ADDRESS["L"], _ADDRESS["T"], _ADDRESS["N"],

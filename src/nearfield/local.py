@@ -66,8 +66,15 @@ class TrainingSet:
     def _nearest(self, centers: Floats, count: int) -> list[Integers]:
         return list(self.tree.query(centers, k=min(count, len(self.X)), return_distance=False, sort_results=False))
 
+    def counts(self, centers: Floats, radius: float | None) -> Integers:
+        """How many points are within `radius` of each centre; without it, all."""
+        if radius is None or len(centers) == 0:
+            return np.full(len(centers), len(self.X))
+        result: Integers = self.tree.query_radius(centers, radius, count_only=True)
+        return result
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class LocalFeatures:
     """Features of the kernel around any centre: one map a Gaussian, side by side.
 
@@ -102,8 +109,12 @@ class LocalFeatures:
 
     @property
     def degrees(self) -> tuple[int, ...]:
-        """Degree of each Taylor map."""
+        """Degrees of the Taylor features, one a scale; none for other maps."""
         return tuple(m.degree for m in self.maps if isinstance(m, taylor.TaylorMap))
+
+    def __repr__(self) -> str:
+        kind = f"Taylor of degree {', '.join(map(str, self.degrees))}" if self.degrees else "Maclaurin"
+        return f"LocalFeatures({kind}, {self.n_components} columns)"
 
     def rows(self, Z: Array, factor: Array | float = 1.0) -> Array:
         """Features times `factor`, one a row, of points relative to the centre: (..., n, d) to (..., D, n), C order."""
@@ -389,6 +400,24 @@ def update_all(
         return result
 
     return [model for part in thread_map(work, batches(len(centers)), n_jobs) for model in part]
+
+
+def remake(
+    plan: Plan, models: Sequence[LocalModel | None], data: TrainingSet, centers: Floats, n_jobs: int | None
+) -> list[LocalModel]:
+    """Models with those that are None made from the data, as `update_all` makes them."""
+
+    def work(batch: slice) -> list[LocalModel]:
+        result: list[LocalModel] = []
+        for i in range(batch.start, batch.stop):
+            model = models[i]
+            if model is None:
+                around = data.neighbourhoods(centers[i][None], plan.radius, plan.count)[0]
+                model = fit_one(plan, data.X[around] - centers[i], data.y[around], data.noise[around])
+            result.append(model)
+        return result
+
+    return [model for part in thread_map(work, batches(len(models)), n_jobs) for model in part]
 
 
 def predict_groups(

@@ -81,6 +81,7 @@ class KernelPosterior:
     ----------
     kernel : Kernel
     X : ndarray of shape (n, d)
+    noise : ndarray of shape (n,)
     factor : ndarray of shape (n, n)
         Lower Cholesky factor of `K + diag(noise)`.
     coefficients : ndarray of shape (n, k)
@@ -90,6 +91,7 @@ class KernelPosterior:
 
     kernel: Kernel
     X: Floats
+    noise: Floats
     factor: Floats
     coefficients: Floats
     log_likelihood: float
@@ -98,13 +100,19 @@ class KernelPosterior:
     def from_points(cls, kernel: Kernel, X: Floats, y: Floats, noise: Floats) -> KernelPosterior:
         """Condition on points `X` (n, d) with centred targets `y` (n, k) and noise variances `noise` (n,)."""
         n, k = y.shape
-        K = kernel(X, X)
-        K.flat[:: n + 1] += noise
-        factor, _ = linalg.cholesky(K.T)  # symmetric, and its transpose is in Fortran order
-        half = linalg.solve_lower(factor, np.array(y, dtype=K.dtype, order="F"))
+        factor = cls.factorise(kernel, X, noise)
+        half = linalg.solve_lower(factor, np.array(y, dtype=factor.dtype, order="F"))
         quadratic = float(np.sum(half * half))
         log_likelihood = -0.5 * (quadratic + k * (linalg.log_determinant(factor) + n * LOG_2PI))
-        return cls(kernel, X, factor, linalg.solve_lower(factor, half, transposed=True), log_likelihood)
+        return cls(kernel, X, noise, factor, linalg.solve_lower(factor, half, transposed=True), log_likelihood)
+
+    @staticmethod
+    def factorise(kernel: Kernel, X: Floats, noise: Floats) -> Floats:
+        """Lower Cholesky factor of `K + diag(noise)`."""
+        K = kernel(X, X)
+        K.flat[:: len(X) + 1] += noise
+        factor, _ = linalg.cholesky(K.T)  # symmetric, and its transpose is in Fortran order
+        return factor
 
     def mean(self, X: Floats) -> Floats:
         """Means `(m, k)` at points `X` of shape (m, d)."""

@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 from . import _memory, blending, local
 from ._parallel import n_threads
 from .centers import Placement, graded_cells
-from .local import KernelModel, LocalModel, Plan, TrainingSet
+from .local import FeatureModel, KernelModel, LocalModel, Plan, TrainingSet
 
 Floats = NDArray[Any]
 
@@ -35,6 +35,8 @@ class LocalPredictor:
     open_centers : bool
         Whether test points far from all centres get one of their own.
     n_jobs : int or None
+    is_updated : bool
+        Whether data came in after the models were made.
     """
 
     plan: Plan
@@ -43,6 +45,7 @@ class LocalPredictor:
     models: list[LocalModel]
     open_centers: bool
     n_jobs: int | None
+    is_updated: bool = False
 
     @classmethod
     def fit(
@@ -53,6 +56,50 @@ class LocalPredictor:
         fits = 8.0 * size**2 * len(placement.centers) < MEMORY_SHARE * _memory.available()
         models = local.fit_all(plan, data, placement.centers, n_jobs) if fits else []
         return cls(plan, data, placement, models, open_centers, n_jobs)
+
+    @classmethod
+    def restore(
+        cls,
+        plan: Plan,
+        data: TrainingSet,
+        placement: Placement,
+        models: list[FeatureModel | None] | None,
+        open_centers: bool,
+        n_jobs: int | None,
+    ) -> LocalPredictor:
+        """The predictor that `stored` took apart, with the same numbers; refuses where it would fill the memory."""
+        if models or (models is None and plan.features is None and plan.count is None):  # else `fit` sees to it
+            counts = data.counts(placement.centers, plan.radius).astype(np.float64)
+            if plan.count is not None:  # all there are, or with a radius the least number
+                counts = np.minimum(counts, plan.count) if plan.radius is None else np.maximum(counts, plan.count)
+            if plan.features is not None:  # more points than about that are not solved in kernel space
+                counts = np.minimum(counts, 2 * plan.features.n_components)
+            _memory.require(
+                8.0 * float(np.sum(counts**2)), "The local models", "Load the file on a machine with more."
+            )
+        if models is None:
+            return cls.fit(plan, data, placement, open_centers, n_jobs)
+        if len(models) not in (0, len(placement.centers)):
+            raise ValueError("There must be one model a centre.")
+        return cls(
+            plan=plan,
+            data=data,
+            placement=placement,
+            models=local.remake(plan, models, data, placement.centers, n_jobs),
+            open_centers=open_centers,
+            n_jobs=n_jobs,
+            is_updated=True,
+        )
+
+    def stored(self) -> list[FeatureModel | None] | None:
+        """What of the models does not follow from plan, data and placement.
+
+        None where all does. Sums that took in data later differ from new ones by rounding, so those models are told;
+        models in kernel space always follow from the data, and are None.
+        """
+        if not self.is_updated:
+            return None
+        return [model if isinstance(model, FeatureModel) else None for model in self.models]
 
     def updated(self, new: TrainingSet) -> LocalPredictor:
         """The predictor with more data taken in, at the same centres."""
@@ -65,7 +112,7 @@ class LocalPredictor:
         models: list[LocalModel] = []
         if self.models:
             models = local.update_all(self.plan, self.models, new, data, self.placement.centers, self.n_jobs)
-        return LocalPredictor(self.plan, data, self.placement, models, self.open_centers, self.n_jobs)
+        return LocalPredictor(self.plan, data, self.placement, models, self.open_centers, self.n_jobs, True)
 
     @property
     def n_kernel_space(self) -> int:

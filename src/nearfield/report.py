@@ -34,6 +34,8 @@ class Report:
     median_neighbours : int
     least_neighbours : int
         So many nearest points are taken where the radius holds fewer, and everywhere if there is no radius.
+    degrees : tuple of int
+        Of the Taylor features, one a length scale; none where there are others, or none.
     hyperparameters : dict
     variance_shares : tuple of float
         Share of each length scale in the signal variance.
@@ -63,23 +65,31 @@ class Report:
     seconds: dict[str, float]
     model_bytes: int
     least_neighbours: int = 0
+    degrees: tuple[int, ...] = ()
     variance_shares: tuple[float, ...] = (1.0,)
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
-        lines = [
-            f"Local Gaussian process on {self.n_samples} samples of {self.n_features} columns",
-            f"  method          {self.method}",
-            f"  chosen because  {self.reason}",
-            f"  distance        {self._distance()}",
-            f"  hyperparameters {', '.join(f'{k} = {_number(v)}' for k, v in self.hyperparameters.items())}",
+        return "\n".join([self.title, *(f"  {name:<15} {text}" for name, text in self.rows())])
+
+    @property
+    def title(self) -> str:
+        """What it is the report of."""
+        return f"Local Gaussian process on {self.n_samples} samples of {self.n_features} columns"
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The report line by line, as (name, text)."""
+        return [
+            ("method", self.method),
+            ("chosen because", self.reason),
+            ("distance", self._distance()),
+            ("hyperparameters", ", ".join(f"{k} = {_number(v)}" for k, v in self.hyperparameters.items())),
             *self._scales(),
-            f"  centres         {self._centres()}",
-            f"  neighbourhoods  {self._neighbourhoods()}",
-            f"  time            {', '.join(f'{k} {v:.2f} s' for k, v in self.seconds.items())}",
-            f"  memory          {self.model_bytes / 2**20:.1f} MiB",
+            ("centres", self._centres()),
+            ("neighbourhoods", self._neighbourhoods()),
+            ("time", ", ".join(f"{k} {v:.2f} s" for k, v in self.seconds.items())),
+            ("memory", f"{self.model_bytes / 2**20:.1f} MiB"),
         ]
-        return "\n".join(lines)
 
     def _distance(self) -> str:
         if self.divergence is None:
@@ -93,12 +103,12 @@ class Report:
             f"{verdict} the tolerance of {self.tolerance:g}"
         )
 
-    def _scales(self) -> list[str]:
+    def _scales(self) -> list[tuple[str, str]]:
         if len(self.variance_shares) == 1:
             return []
         lengths: Any = self.hyperparameters["length_scale"]
         parts = [f"{_number(v)} ({share:.0%})" for v, share in zip(lengths, self.variance_shares, strict=True)]
-        return [f"  length scales   {', '.join(parts)} of the signal variance"]
+        return [("length scales", f"{', '.join(parts)} of the signal variance")]
 
     def _centres(self) -> str:
         text = f"{self.n_centers}"
@@ -107,7 +117,9 @@ class Report:
         elif self.spacing is not None:
             text += f", every point within {self.spacing:g} length scales of one"
         if self.n_components:
-            text += f"; {self.n_components} features each"
+            degrees = ", ".join(map(str, self.degrees))
+            kind = f"Taylor features of degree {degrees}" if self.degrees else "features"
+            text += f"; {self.n_components} {kind} each"
         if self.n_components and self.n_kernel_space:
             text += f", {self.n_kernel_space} in kernel space instead"
         return text

@@ -1,5 +1,6 @@
 """The frame of the command line: exit codes and messages. Each command has tests of its own."""
 
+import io
 import subprocess
 import sys
 
@@ -7,8 +8,10 @@ import pytest
 
 pytest.importorskip("typer")
 
+from rich.console import Console
+
 from nearfield import __version__, cli
-from nearfield.cli import _app
+from nearfield.cli import _app, _progress
 
 
 def test_the_version(capsys):
@@ -40,6 +43,30 @@ def test_what_goes_wrong_in_a_command_is_one_line(capsys, monkeypatch, error, co
     monkeypatch.setattr(_app, "app", fail)
     assert cli.main([]) == code
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_one_bar_for_all_that_begins_alike(monkeypatch):
+    made = []
+    original = _progress.Progress.add_task
+    monkeypatch.setattr(
+        _progress.Progress, "add_task", lambda self, name, **more: made.append(name) or original(self, name, **more)
+    )
+    with _progress.bars() as show:
+        show("learning: start 1", 0.5, -1.0)
+        show("learning: refine", 2.0)
+        show("tuning", -1.0)
+    assert made == ["learning: start 1", "tuning"]
+
+
+@pytest.mark.parametrize(
+    ("terminal", "quiet", "drawn"), [(True, False, True), (True, True, False), (False, False, False)]
+)
+def test_bars_are_drawn_on_a_terminal_only(monkeypatch, terminal, quiet, drawn):
+    screen = Console(file=io.StringIO(), force_terminal=terminal, width=100)
+    monkeypatch.setattr(_progress, "errors", screen)
+    with _progress.bars(quiet=quiet) as show:
+        show("learning", 0.5)
+    assert ("learning" in screen.file.getvalue()) == drawn
 
 
 def test_without_typer_the_command_says_what_to_install():

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from . import demo, evaluate, fit, info, predict, report
 
 app = typer.Typer(
     name="nearfield",
@@ -31,3 +32,11 @@ def _options(
     ] = False,
 ) -> None:
     del version
+
+
+app.command("fit", epilog=fit.EXAMPLES, no_args_is_help=True)(fit.command)
+app.command("predict", epilog=predict.EXAMPLES, no_args_is_help=True)(predict.command)
+app.command("evaluate", epilog=evaluate.EXAMPLES, no_args_is_help=True)(evaluate.command)
+app.command("info", epilog=info.EXAMPLES, no_args_is_help=True)(info.command)
+app.command("report", epilog=report.EXAMPLES, no_args_is_help=True)(report.command)
+app.command("demo", epilog=demo.EXAMPLES)(demo.command)

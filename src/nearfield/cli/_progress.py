@@ -11,15 +11,22 @@ from ._run import errors
 
 
 @contextmanager
-def bars() -> Iterator[Callable[..., None]]:
-    """A callable `show(stage, done, *ignored)` with `done` from 0 to 1, as the estimators' `progress` takes it."""
+def bars(quiet: bool = False) -> Iterator[Callable[..., None]]:
+    """A callable `show(stage, done, *ignored)` with `done` from 0 to 1, as the estimators' `progress` takes it.
+
+    Nothing is shown where `quiet`: where results go to the same terminal.
+    """
     columns = (TextColumn("{task.description:<28}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
+    with Progress(*columns, console=errors, transient=True, disable=quiet or not errors.is_terminal) as progress:
         tasks: dict[str, TaskID] = {}
 
         def show(stage: str, done: float, *_: object) -> None:
-            if stage not in tasks:
-                tasks[stage] = progress.add_task(stage, total=1.0)
-            progress.update(tasks[stage], completed=min(max(done, 0.0), 1.0))
+            # One bar for all that begins alike, such as "learning: start 1" and "learning: refine".
+            row = stage.partition(": ")[0]
+            if row not in tasks:
+                for before, task in tasks.items():
+                    progress.update(task, completed=1.0, description=before)
+                tasks[row] = progress.add_task(stage, total=1.0)
+            progress.update(tasks[row], completed=min(max(done, 0.0), 1.0), description=stage)
 
         yield show

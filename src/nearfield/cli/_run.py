@@ -31,15 +31,19 @@ def run(argv: Sequence[str] | None) -> int:
     try:
         code = app(args=None if argv is None else list(argv), prog_name="nearfield", standalone_mode=False)
         sys.stdout.flush()
+        if code == 130:  # Typer may have caught the Ctrl-C
+            raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except typer.Exit as stop:
         return int(stop.exit_code)
     except (typer.Abort, KeyboardInterrupt):
         return complain("interrupted", 130)
     except BrokenPipeError:
-        # The reader has gone. What is left in the buffer must not raise again when Python closes it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return _closed_pipe()
+    except SystemExit as stop:  # Typer's own answer to a closed pipe, whatever the mode
+        if isinstance(stop.__context__, BrokenPipeError):
+            return _closed_pipe()
+        raise
     except UsageError as error:
         message = error.format_message()
         if not message:  # no command was named, and the help has been shown
@@ -51,9 +55,20 @@ def run(argv: Sequence[str] | None) -> int:
         warnings.showwarning = shown
 
 
+def _closed_pipe() -> int:
+    # What is left in the buffer must not raise again when Python closes it.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return complain("the output was closed before everything was written", 2)
+
+
+def printable(text: str) -> str:
+    """Text without the characters that would steer a terminal: file and column names may be a stranger's."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 def complain(message: str, code: int) -> int:
     """Print the one line and answer with the exit code."""
-    errors.print(f"[bold red]nearfield:[/] {escape(message)}")
+    errors.print(f"[bold red]nearfield:[/] {escape(printable(message))}")
     return code
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, estimator_html_repr
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .. import _memory
@@ -209,6 +209,67 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
             checks.same_library(self, X, on_tensors)
         return on_tensors
+
+    def predict_frame(self, X: ArrayLike, *, level: float = 0.95, include_noise: bool = True) -> Any:
+        """Predictions as a pandas DataFrame, with the index of `X` where that is one.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (m, n_features)
+        level : float, default=0.95
+            Probability of the central interval from `lower` to `upper`.
+        include_noise : bool, default=True
+            Standard deviations and intervals of observations; otherwise of the function without noise.
+
+        Returns
+        -------
+        frame : DataFrame with columns mean, std, lower and upper; for several targets mean_0, std_0, ...
+        """
+        from ..frames import predict_frame
+
+        return predict_frame(self, X, level, include_noise)
+
+    def predict_grid(
+        self, axes: Any = None, *, size: Any = 100, spacing: Any = None, include_noise: bool = False
+    ) -> Any:
+        """Predictions on a grid as an xarray Dataset, which `to_netcdf` saves.
+
+        Parameters
+        ----------
+        axes : mapping of column name to coordinates, or a sequence with an entry a column, default=None
+            Coordinates are an array of numbers, a pair `(low, high)` written as a tuple, a single number (the column
+            is held there and is no axis of the grid), or None: the range of the training data, as for columns left
+            out. Columns without names are x0, x1, ...
+        size : int or mapping of column name to int, default=100
+            Number of points along axes that are given by their range.
+        spacing : float or mapping of column name to float, default=None
+            Distance between points along such axes, instead of `size`.
+        include_noise : bool, default=False
+            Standard deviations of observations instead of the function without noise.
+
+        Returns
+        -------
+        grid : xarray Dataset with variables `mean` and `std`, a dimension an axis, and `target` for several targets
+        """
+        from ..grid import predict_grid
+
+        return predict_grid(self, axes, size, spacing, include_noise)
+
+    def to_html(self, path: Any, X: ArrayLike | None = None, y: ArrayLike | None = None, **options: Any) -> None:
+        """Write a page that explains this model, with scores on `X` and `y`; see `nearfield.webpage.write`."""
+        from ..webpage import write
+
+        write(self, path, X, y, **options)
+
+    def _html_repr(self) -> str:
+        """Show scikit-learn's diagram, and for a fitted model what it says of itself."""
+        from ..frames import report_table
+
+        return f"{estimator_html_repr(self)}{report_table(self)}"
+
+    def _training_points(self) -> Floats | None:
+        """Points (n, d) that the model was fitted on, where it keeps them."""
+        return None
 
     def _shaped(self, mean: Floats) -> Floats:
         """Means with the targets' own mean put back, in the shape the targets had."""

@@ -169,6 +169,9 @@ class ExactGPRegressor(JointGPRegressor):
             return self._shaped(mean), self._std(variance, include_noise)
         return self._shaped(mean)
 
+    def _training_points(self) -> Floats:
+        return self._posterior.X
+
     def log_marginal_likelihood(self) -> float:
         """Log marginal likelihood of the training data at the fitted hyperparameters (summed over targets)."""
         check_is_fitted(self, "kernel_")

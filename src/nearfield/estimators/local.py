@@ -360,6 +360,10 @@ class LocalGPRegressor(GPRegressor):
             return self._shaped(mean), self._std(variance, include_noise)
         return self._shaped(mean)
 
+    def _training_points(self) -> Floats:
+        result: Floats = self._predictor.data.X * self._unit
+        return result
+
     def _blends(self) -> bool:
         """Whether there is anything to blend: a single centre has no seams."""
         return bool(self.blend) and self.spacing_ is not None
@@ -444,6 +448,7 @@ class LocalGPRegressor(GPRegressor):
             radius=radius,
             median_neighbours=median_neighbours,
             least_neighbours=predictor.plan.count or 0,
+            degrees=() if self.feature_map_ is None else self.feature_map_.degrees,
             hyperparameters={
                 "length_scale": self.length_scale_,
                 "signal_variance": self.signal_variance_,

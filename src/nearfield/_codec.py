@@ -1,0 +1,152 @@
+"""Fitted models as plain values and arrays, and back: a closed set of types, so that nothing else can come to life.
+
+Numbers, words, truth values, None and lists stand for themselves. All else is an object of JSON with one of the keys
+"float", "tuple", "dict", "array", "names", "object" or "estimator", which say what to make of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .centers import Lattice, Placement
+from .features import FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures
+from .features.fourier import DenseFrequencies, StructuredFrequencies
+from .features.maclaurin import MaclaurinMap
+from .features.sketch import DenseSketch, TensorSRHT
+from .features.taylor import TaylorMap, from_exponents
+from .kernels import Kernel
+from .learning import Learned
+from .local import FeatureModel, LocalFeatures, Plan, TrainingSet
+from .report import Report
+from .statistics import Statistics
+
+Array = NDArray[Any]
+
+
+class NotStorableError(ValueError):
+    """A value of a type that has no place in a file."""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How values of a class are taken apart and made again."""
+
+    cls: type
+    take_apart: Callable[[Any], dict[str, Any]]
+    make: Callable[..., Any]
+
+
+def _plain(cls: type) -> _Kind:
+    names = [f.name for f in fields(cls)]
+    return _Kind(cls, lambda value: {name: getattr(value, name) for name in names}, cls)
+
+
+_KINDS = {
+    kind.cls.__name__: kind
+    for kind in (
+        *map(_plain, (Kernel, Learned, Plan, Report, Statistics, Lattice, Placement, FeatureModel)),
+        *map(_plain, (MaclaurinMap, DenseSketch, TensorSRHT, DenseFrequencies, StructuredFrequencies)),
+        # What follows from the rest is left out, and made again.
+        _Kind(TaylorMap, lambda v: {"exponents": v.exponents}, from_exponents),
+        _Kind(LocalFeatures, lambda v: {"kernel": v.kernel, "maps": v.maps}, LocalFeatures.of),
+        _Kind(TrainingSet, lambda v: {"X": v.X, "y": v.y[:, :-1], "noise": v.noise}, TrainingSet.of),
+    )
+}
+_MAPS = {cls.__name__: cls for cls in (FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures)}
+_MAP_STATE = ("map_", "_scale", "_amplitude", "center_", "n_features_in_", "feature_names_in_")
+_ODD_FLOATS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
+
+
+def encode(value: Any, arrays: list[Array]) -> Any:
+    """Value as plain ones; its arrays are appended to `arrays`.
+
+    Raises
+    ------
+    NotStorableError
+        Where some part has a type that no file can hold.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if np.isfinite(value) else {"float": repr(value)}
+    if isinstance(value, np.ndarray):
+        return _encode_array(value, arrays)
+    if isinstance(value, list):
+        return [encode(item, arrays) for item in value]
+    if isinstance(value, tuple):
+        return {"tuple": [encode(item, arrays) for item in value]}
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {"dict": encode_fields(value, arrays)}
+    name = type(value).__name__
+    if name in _KINDS and type(value) is _KINDS[name].cls:
+        return {"object": name, "fields": encode_fields(_KINDS[name].take_apart(value), arrays)}
+    if name in _MAPS and type(value) is _MAPS[name]:
+        return {
+            "estimator": name,
+            "parameters": encode_fields(storable_parameters(value), arrays),
+            "state": encode_fields({key: vars(value)[key] for key in _MAP_STATE if key in vars(value)}, arrays),
+        }
+    raise NotStorableError(f"A value of type {type(value).__module__}.{type(value).__qualname__} cannot be stored")
+
+
+def encode_fields(values: Mapping[str, Any], arrays: list[Array]) -> dict[str, Any]:
+    """The same for each value of a dictionary."""
+    return {key: encode(value, arrays) for key, value in values.items()}
+
+
+def _encode_array(value: Array, arrays: list[Array]) -> Any:
+    if value.dtype.kind in "OU":
+        names = value.tolist()
+        if value.ndim == 1 and all(isinstance(name, str) for name in names):
+            return {"names": names}
+        raise NotStorableError("An array of objects cannot be stored")
+    if value.dtype.kind not in "fiub":
+        raise NotStorableError(f"An array of type {value.dtype} cannot be stored")
+    arrays.append(value)
+    return {"array": len(arrays) - 1}
+
+
+def storable_parameters(estimator: Any) -> dict[str, Any]:
+    """Parameters, with None for what belongs to the process: a generator of random numbers, a function to call."""
+    return {
+        name: None if callable(value) or isinstance(value, np.random.RandomState | np.random.Generator) else value
+        for name, value in estimator.get_params(deep=False).items()
+    }
+
+
+def decode(value: Any, arrays: Sequence[Array]) -> Any:
+    """The value that `encode` was given."""
+    if isinstance(value, list):
+        return [decode(item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "float" in value:
+        return _ODD_FLOATS[value["float"]]
+    if "tuple" in value:
+        return tuple(decode(item, arrays) for item in value["tuple"])
+    if "dict" in value:
+        return decode_fields(value["dict"], arrays)
+    if "array" in value:
+        return arrays[value["array"]]
+    if "names" in value:
+        return np.array([str(name) for name in value["names"]], dtype=object)
+    if "object" in value:
+        return _KINDS[value["object"]].make(**decode_fields(value["fields"], arrays))
+    estimator = _MAPS[value["estimator"]](**decode_fields(value["parameters"], arrays))
+    for name, part in decode_fields(value["state"], arrays).items():
+        if name not in _MAP_STATE:
+            raise KeyError(name)
+        setattr(estimator, name, part)
+    return estimator
+
+
+def decode_fields(values: Mapping[str, Any], arrays: Sequence[Array]) -> dict[str, Any]:
+    """The dictionary that `encode_fields` was given."""
+    return {key: decode(value, arrays) for key, value in values.items()}

@@ -1,0 +1,140 @@
+"""Models as the command line makes them: which estimator, and in which units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
+from ..estimators._units import rescale
+from ..features import FourierFeatures
+from ..tables import BATCH
+from ._data import Recipe, Training
+from ._output import counted, note
+from ._run import CommandError
+
+Floats = NDArray[np.float64]
+
+ALIKE = 10.0  # spreads of coordinates differ by less
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the options of `fit` and `evaluate` say of the model; see there."""
+
+    method: str = "local"
+    tolerance: float = 1e-3
+    n_scales: str | None = None
+    ard: bool | None = None
+    scale: bool | None = None
+    n_features: int = 512
+    seed: int = 0
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in ("local", "exact", "features"):
+            raise CommandError(f"--method must be local, exact or features, not {self.method!r}.")
+        if not 0 < self.tolerance < np.inf:
+            raise CommandError(f"--tolerance must be positive, not {self.tolerance:g}.")
+        if self.n_features < 2:
+            raise CommandError(f"--n-features must be at least 2, not {self.n_features}.")
+        if self.n_jobs == 0:
+            raise CommandError("--n-jobs must not be 0; leave it out for every core.")
+        if not 0 <= self.seed < 2**32:
+            raise CommandError(f"--seed must be a number from 0 to {2**32 - 1}.")
+        self.scales()
+
+    def scales(self) -> int | str:
+        """`n_scales` as the estimators take it."""
+        text = self.n_scales or ("auto" if self.method == "local" else "1")
+        if text == "auto":
+            return text
+        if not text.isdecimal() or int(text) < 1:
+            raise CommandError(f"--n-scales must be auto or a whole number of at least 1, not {text!r}.")
+        return int(text)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A fitted model, and how its columns were taken."""
+
+    model: Any
+    units: Floats
+    ard: bool
+
+
+def make(settings: Settings, X: Floats, y: Floats, recipe: Recipe, progress: Callable[..., None]) -> Made:
+    """Fit a model to features `X` (n, p) in their own units."""
+    units = _units(settings, X, recipe)
+    ard = not _are_coordinates(X, recipe) if settings.ard is None else settings.ard
+    model = _estimator(settings, ard, progress)
+    model.fit(X / units, y)
+    if np.any(units != 1):
+        rescale(model, units)
+    model.feature_names_in_ = np.array(recipe.names, dtype=object)
+    return Made(model, units, ard)
+
+
+def _estimator(settings: Settings, ard: bool, progress: Callable[..., None]) -> Any:
+    shared: dict[str, Any] = {
+        "ard": ard,
+        "n_scales": settings.scales(),
+        "n_jobs": settings.n_jobs,
+        "random_state": settings.seed,
+        "progress": progress,
+    }
+    if settings.method == "exact":
+        return ExactGPRegressor(**shared)
+    if settings.method == "features":
+        drawn = FourierFeatures(settings.n_features, sampling="orthogonal", random_state=settings.seed)
+        return FeatureGPRegressor(drawn, **shared)
+    return LocalGPRegressor(tolerance=settings.tolerance, **shared)
+
+
+def _spreads(X: Floats) -> Floats:
+    spreads = X.std(axis=0)
+    return np.where(spreads > 0, spreads, 1.0)
+
+
+def _are_coordinates(X: Floats, recipe: Recipe) -> bool:
+    """Whether the columns may be places in space, with one unit for all: few, and of like spread."""
+    spreads = _spreads(X)
+    return bool(recipe.is_number.all() and X.shape[1] <= 3 and spreads.max() < ALIKE * spreads.min())
+
+
+def _units(settings: Settings, X: Floats, recipe: Recipe) -> Floats:
+    scaled = not _are_coordinates(X, recipe) if settings.scale is None else settings.scale
+    return np.where(recipe.is_number & scaled, _spreads(X), 1.0)
+
+
+def rows_at_a_time(model: Any) -> int:
+    """Rows to predict in one go: many, where each go makes the local models anew because they would fill the memory."""
+    predictor = getattr(model, "_predictor", None)
+    return BATCH if predictor is None or predictor.models else 20 * BATCH
+
+
+def predict(model: Any, X: Floats, latent: bool = False) -> tuple[Floats, Floats]:
+    """Means and standard deviations (m, k) of complete rows; those of observations unless `latent`."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        mean, std = model.predict(X, return_std=True, include_noise=not latent)
+    return mean.reshape(len(X), -1), std.reshape(len(X), -1)
+
+
+def say_what_was_read(data: Training, features_named: bool) -> None:
+    """Notes on columns and rows that are not used."""
+    if not features_named:
+        note(f"features: {', '.join(column.name for column in data.recipe.columns)}")
+    if data.left_out:
+        listed = ", ".join(f"{name or 'a column'} ({why})" for name, why in data.left_out.items())
+        hint = "; --one-hot turns text into columns of zeros and ones" if "text" in data.left_out.values() else ""
+        note(f"left out: {listed}{hint}")
+    if data.n_dropped:
+        listed = ", ".join(f"{name} {n}" for name, n in data.missing.items())
+        note(f"dropped {counted(data.n_dropped, 'row')} of {data.n_rows} with missing values ({listed})")

@@ -1,0 +1,59 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Data = Annotated[str, typer.Argument(help="Table: CSV, TSV, either in gzip, or Parquet; - is the standard input.")]
+Target = Annotated[str, typer.Option("--target", "-t", help="Column to predict.")]
+Features = Annotated[
+    str | None,
+    typer.Option(
+        "--features", "-f", help="Columns to predict from, with commas. Default: all others that hold numbers."
+    ),
+]
+Identifier = Annotated[str | None, typer.Option("--id", help="Column that names the rows; never a feature.")]
+OneHot = Annotated[
+    str | None, typer.Option("--one-hot", help="Text columns to turn into columns of zeros and ones, with commas.")
+]
+Method = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        help="local: any number of rows; exact: up to some thousand rows; features: one global map of random features.",
+    ),
+]
+Tolerance = Annotated[
+    float,
+    typer.Option("--tolerance", help="Largest distance of a local model from the exact one: nats of KL a test point."),
+]
+NScales = Annotated[
+    str | None,
+    typer.Option("--n-scales", help="Length scales in the kernel: a number or auto. Default: auto for local, else 1."),
+]
+Ard = Annotated[
+    bool | None,
+    typer.Option(
+        "--ard/--no-ard",
+        help="A length scale for every column, or one for all. Default: every column, unless they look like "
+        "coordinates (see --scale).",
+        show_default=False,
+    ),
+]
+Scale = Annotated[
+    bool | None,
+    typer.Option(
+        "--scale/--no-scale",
+        help="Divide columns by their standard deviation for learning, or not. Default: yes, unless they look like "
+        "coordinates: at most 3 columns of numbers whose spreads differ by less than a factor of 10. "
+        "Length scales are given in the units of the table either way.",
+        show_default=False,
+    ),
+]
+NFeatures = Annotated[int, typer.Option("--n-features", help="Random features of --method features.")]
+Seed = Annotated[int, typer.Option("--seed", help="For everything random: the same seed gives the same model.")]
+NJobs = Annotated[int | None, typer.Option("--n-jobs", help="Threads. Default: every core.")]
+Encoding = Annotated[str | None, typer.Option("--encoding", help="Of text. Default: UTF-8.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")]

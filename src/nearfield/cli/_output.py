@@ -1,0 +1,63 @@
+"""What commands say: notes on standard error, results on standard output, in words or in JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import typer
+from rich.markup import escape
+
+from ._run import errors, printable
+
+
+def note(message: str) -> None:
+    """One line on standard error."""
+    errors.print(f"[yellow]note:[/] {escape(printable(message))}")
+
+
+def print_json(value: Any) -> None:
+    """One object of JSON on standard output."""
+    typer.echo(json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def plain(value: Any) -> Any:
+    """Value in the types of JSON: arrays become lists, and numbers that are not finite become null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not -float("inf") < value < float("inf"):
+        return None
+    return value
+
+
+def table(rows: list[list[str]]) -> str:
+    """Rows of words in columns, the first flush left and the others flush right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
+        "  ".join(
+            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def counted(n: int, noun: str) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{n} {noun}{'s' * (n != 1)}"
+
+
+def file_size(n_bytes: float) -> str:
+    """Size in the unit people would use."""
+    for unit in ("bytes", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.3g} GB"

@@ -1,0 +1,294 @@
+"""`nearfield evaluate`: how well a model predicts what it has not seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ._options import (
+    Ard,
+    AsJson,
+    Data,
+    Encoding,
+    Features,
+    Identifier,
+    Method,
+    NFeatures,
+    NJobs,
+    NScales,
+    OneHot,
+    Scale,
+    Seed,
+    Tolerance,
+)
+
+if TYPE_CHECKING:
+    from ._data import Training
+
+EXAMPLES = """
+**Examples**
+
+- `nearfield evaluate stations.csv --target temperature --features lon,lat`
+
+- `nearfield evaluate stations.csv --target temperature --features lon,lat --folds 5 --spatial-blocks`
+
+- `nearfield evaluate new.csv --model model.nf --json`
+"""
+
+
+def command(
+    data: Data,
+    target: Annotated[str | None, typer.Option("--target", "-t", help="Column to predict.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Score this model on all rows, instead of making new ones.")
+    ] = None,
+    features: Features = None,
+    identifier: Identifier = None,
+    one_hot: OneHot = None,
+    hold_out: Annotated[float, typer.Option("--hold-out", help="Share of the rows that is held out.")] = 0.2,
+    folds: Annotated[
+        int | None, typer.Option("--folds", help="Cross-validate: every row is held out once, in so many models.")
+    ] = None,
+    spatial_blocks: Annotated[
+        bool,
+        typer.Option(
+            "--spatial-blocks",
+            help="Hold out whole regions instead of single rows, whose neighbours tell too much about them.",
+        ),
+    ] = False,
+    n_blocks: Annotated[int, typer.Option("--n-blocks", help="Regions of --spatial-blocks.")] = 50,
+    block_columns: Annotated[
+        str | None,
+        typer.Option("--block-columns", help="Columns that regions are made by, with commas. Default: all features."),
+    ] = None,
+    level: Annotated[float, typer.Option("--level", help="Probability of the intervals that are checked.")] = 0.95,
+    method: Method = "local",
+    tolerance: Tolerance = 1e-3,
+    n_scales: NScales = None,
+    ard: Ard = None,
+    scale: Scale = None,
+    n_features: NFeatures = 512,
+    seed: Seed = 0,
+    n_jobs: NJobs = None,
+    encoding: Encoding = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score predictions of rows that were held out: RMSE, NLL, CRPS and coverage.
+
+    RMSE and CRPS are in the units of the target; NLL is the mean negative log likelihood; coverage is the share of
+    rows inside their interval. The last line is what the mean of the training rows would reach. Neighbours of a row
+    tell much about it, so single rows held out flatter a model that is to predict elsewhere: use --spatial-blocks then.
+    """
+    from ._models import Settings
+    from ._output import print_json
+    from ._run import CommandError
+
+    if not 0 < level < 1:
+        raise CommandError(f"--level must lie between 0 and 1, not {level:g}.")
+    if model is not None:
+        result = _score_model(data, model, target, level, encoding)
+    else:
+        if target is None:
+            raise CommandError("Name the column to predict with --target, or a model with --model.")
+        settings = Settings(method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs)
+        if folds is not None and folds < 2:
+            raise CommandError(f"--folds must be at least 2, not {folds}.")
+        if not 0 < hold_out < 1:
+            raise CommandError(f"--hold-out must lie between 0 and 1, not {hold_out:g}.")
+        from ._data import read_training
+        from ._models import say_what_was_read
+
+        training = read_training(data, target, features, identifier, one_hot, encoding)
+        say_what_was_read(training, features is not None)
+        labels = _regions(training, block_columns, n_blocks, seed) if spatial_blocks else None
+        splits = split(len(training.y), hold_out, folds, labels, seed)
+        result = _cross_validate(training, splits, settings, level)
+        result["split"] = ("spatial blocks" if spatial_blocks else "single rows") + (
+            f", {folds} folds" if folds else f", {hold_out:.0%} held out"
+        )
+    if as_json:
+        print_json(result)
+    else:
+        typer.echo(_words(result, level))
+
+
+# ---- splits ----------------------------------------------------------------------------------------------------------
+
+
+def split(n: int, hold_out: float, folds: int | None, labels: Any, seed: int) -> list[Any]:
+    """Test rows of each split, as arrays of row numbers.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    labels : ndarray of shape (n,) or None
+        Rows with one label are held out together.
+    """
+    import numpy as np
+
+    from ._run import CommandError
+
+    rng = np.random.default_rng(seed)
+    groups = np.arange(n) if labels is None else labels
+    sizes = np.bincount(groups)
+    order = rng.permutation(np.flatnonzero(sizes))
+    wanted = folds or 2
+    if len(order) < wanted or n < 2 * wanted:
+        regions = "" if labels is None else f" in {len(order)} regions"
+        raise CommandError(f"{n} rows{regions} are too few to be split into {wanted} parts.")
+    if folds is None:
+        # Groups in random order until the share is reached, but never all of them.
+        reached = np.cumsum(sizes[order])
+        count = int(np.clip(np.searchsorted(reached, hold_out * n - 1e-9) + 1, 1, len(order) - 1))
+        return [np.flatnonzero(np.isin(groups, order[:count]))]
+    # Large groups first, each to the part that is smallest.
+    part_of, totals = np.zeros(len(sizes), dtype=int), np.zeros(folds)
+    if labels is None:
+        part_of[order] = np.arange(n) % folds
+    else:
+        for group in order[np.argsort(-sizes[order], kind="stable")]:
+            part_of[group] = int(np.argmin(totals))
+            totals[part_of[group]] += sizes[group]
+    return [np.flatnonzero(part_of[groups] == part) for part in range(folds)]
+
+
+def _regions(training: Training, columns: str | None, n_blocks: int, seed: int) -> Any:
+    """Region of each row: clusters of the columns, each in units of its spread."""
+    import numpy as np
+    from sklearn.cluster import MiniBatchKMeans
+
+    from ._data import split_names
+    from ._run import CommandError
+
+    names = training.recipe.names
+    chosen = split_names(columns) or names
+    for name in chosen:
+        if name not in names:
+            raise CommandError(f"--block-columns: {name!r} is no feature; those are {', '.join(names)}.")
+    if not 2 <= n_blocks <= len(training.y) // 2:
+        raise CommandError(f"--n-blocks must lie between 2 and {len(training.y) // 2}, not {n_blocks}.")
+    places = training.X[:, [names.index(name) for name in chosen]]
+    spread = places.std(axis=0)
+    places = places / np.where(spread > 0, spread, 1.0)
+    return MiniBatchKMeans(n_blocks, random_state=seed, n_init=3).fit_predict(places)
+
+
+# ---- scores ----------------------------------------------------------------------------------------------------------
+
+
+def _cross_validate(training: Training, splits: list[Any], settings: Any, level: float) -> dict[str, Any]:
+    import numpy as np
+
+    from ._models import make, predict
+    from ._progress import bars
+
+    X, y = training.X, training.y
+    parts, truth, means, stds, baseline = [], [], [], [], []
+    with bars() as show:
+        for i, test in enumerate(splits):
+            train = np.setdiff1d(np.arange(len(y)), test)
+
+            def report(stage: str, done: float, *_: object, number: int = i) -> None:
+                show(stage if len(splits) == 1 else f"{number + 1} of {len(splits)}: {stage}", done)
+
+            made = make(settings, X[train], y[train], training.recipe, report)
+            mean, std = (part[:, 0] for part in predict(made.model, X[test]))
+            parts.append({"train": len(train), "test": len(test), **scores(y[test], mean, std, level)})
+            truth.append(y[test])
+            means.append(mean)
+            stds.append(std)
+            baseline.append(np.full(len(test), y[train].mean()))
+    together = [np.concatenate(found) for found in (truth, means, stds)]
+    return {
+        "rows": len(y),
+        "rows_dropped": training.n_dropped,
+        "level": level,
+        "target": training.target,
+        "features": training.recipe.names,
+        "folds": parts,
+        "all": {"test": len(together[0]), **scores(together[0], together[1], together[2], level)},
+        "rmse_of_the_mean": float(np.sqrt(np.mean((together[0] - np.concatenate(baseline)) ** 2))),
+    }
+
+
+def scores(y: Any, mean: Any, std: Any, level: float) -> dict[str, float]:
+    """RMSE, NLL, CRPS and coverage."""
+    import numpy as np
+
+    from .. import metrics
+
+    variance = np.maximum(std**2, np.finfo(float).tiny)
+    return {
+        "rmse": metrics.rmse(y, mean),
+        "nll": metrics.mean_nll(y, mean, variance),
+        "crps": metrics.crps(y, mean, variance),
+        "coverage": metrics.coverage(y, mean, variance, level),
+    }
+
+
+def _score_model(data: str, path: str, target: str | None, level: float, encoding: str | None) -> dict[str, Any]:
+    import numpy as np
+
+    from .. import io
+    from ..tables import open_table
+    from ._data import recipe_of, require_columns
+    from ._models import predict, rows_at_a_time
+    from ._output import counted, note
+    from ._run import CommandError
+
+    gp, metadata = io.load_with_metadata(path)
+    target = target or metadata.get("target")
+    if not isinstance(target, str) or len(gp.y_mean_) != 1:
+        raise CommandError(f"{path} does not say what it predicts, or predicts several targets: use --target.")
+    truth, means, stds, n_rows = [], [], [], 0
+    with open_table(data, encoding) as table:
+        require_columns(table, [target])
+        recipe = recipe_of(gp, metadata, table, [target])
+        for batch in table.batches(rows_at_a_time(gp)):
+            X, y = recipe.matrix(batch)[0], batch.numbers(target)
+            used = ~np.isnan(y) & ~np.isnan(X).any(axis=1)
+            n_rows += len(y)
+            if used.any():
+                mean, std = predict(gp, X[used])
+                truth.append(y[used])
+                means.append(mean[:, 0])
+                stds.append(std[:, 0])
+    if not truth:
+        raise CommandError(f"{table.name} has no row with {target!r} and all features.")
+    y, mean, std = (np.concatenate(found) for found in (truth, means, stds))
+    if len(y) < n_rows:
+        note(f"dropped {counted(n_rows - len(y), 'row')} of {n_rows} with missing values")
+    return {
+        "rows": n_rows,
+        "rows_dropped": n_rows - len(y),
+        "level": level,
+        "target": target,
+        "features": recipe.names,
+        "folds": [],
+        "all": {"test": len(y), **scores(y, mean, std, level)},
+        "rmse_of_the_mean": float(np.sqrt(np.mean((y - gp.y_mean_[0]) ** 2))),
+        "split": f"all rows, by {path}",
+    }
+
+
+def _words(result: dict[str, Any], level: float) -> str:
+    from ._output import table
+
+    rows = [["", "train", "test", "RMSE", "NLL", "CRPS", f"in {level:.0%}"]]
+    parts = result["folds"] if len(result["folds"]) > 1 else []
+    for i, part in enumerate([*parts, result["all"]]):
+        name = f"fold {i + 1}" if i < len(parts) else "held out" if len(result["folds"]) == 1 else "all"
+        train = part.get("train") or (result["folds"][0]["train"] if len(result["folds"]) == 1 else "")
+        rows.append(
+            [
+                name,
+                str(train),
+                str(part["test"]),
+                *(f"{part[score]:.4g}" for score in ("rmse", "nll", "crps")),
+                f"{part['coverage']:.1%}",
+            ]
+        )
+    rows.append(["mean alone", "", "", f"{result['rmse_of_the_mean']:.4g}", "", "", ""])
+    return f"{result['target']} from {', '.join(result['features'])}; {result['split']}\n{table(rows)}"

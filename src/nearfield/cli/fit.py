@@ -1,0 +1,132 @@
+"""`nearfield fit`: from a table to a model file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ._options import (
+    Ard,
+    AsJson,
+    Data,
+    Encoding,
+    Features,
+    Identifier,
+    Method,
+    NFeatures,
+    NJobs,
+    NScales,
+    OneHot,
+    Scale,
+    Seed,
+    Target,
+    Tolerance,
+)
+
+if TYPE_CHECKING:
+    from ._data import Training
+    from ._models import Made, Settings
+
+EXAMPLES = """
+**Examples**
+
+- `nearfield fit stations.csv --target temperature --features lon,lat --out model.nf`
+
+- `nearfield fit sales.parquet --target price --one-hot district --id sale --out price.nf`
+
+- `zcat big.csv.gz | nearfield fit - --target y --tolerance 1e-2 --out y.nf --json`
+"""
+
+
+def command(
+    data: Data,
+    target: Target,
+    out: Annotated[str, typer.Option("--out", "-o", help="Model file to write.")],
+    features: Features = None,
+    identifier: Identifier = None,
+    one_hot: OneHot = None,
+    method: Method = "local",
+    tolerance: Tolerance = 1e-3,
+    n_scales: NScales = None,
+    ard: Ard = None,
+    scale: Scale = None,
+    n_features: NFeatures = 512,
+    seed: Seed = 0,
+    n_jobs: NJobs = None,
+    encoding: Encoding = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a Gaussian process to a table and save it.
+
+    Rows with missing values in a column that is used (empty, NA, NaN, null) are dropped and counted. Text where a
+    number must be is an error that names column, row and value. The model file is written whole or not at all, holds
+    the training data, and can be opened in Python with `nearfield.load`.
+    """
+    import os
+    import time
+
+    from .. import io
+    from ..tables import check_writable
+    from ._account import account, summary
+    from ._data import read_training
+    from ._models import Settings, make, say_what_was_read
+    from ._output import file_size, print_json
+    from ._progress import bars
+    from ._run import CommandError
+
+    if out == "-":
+        raise CommandError("A model goes to a file: give --out a name.")
+    settings = Settings(method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs)
+    check_writable(out)
+    start = time.perf_counter()
+    training = read_training(data, target, features, identifier, one_hot, encoding)
+    say_what_was_read(training, features is not None)
+    with bars() as show:
+        made = make(settings, training.X, training.y, training.recipe, show)
+    seconds = time.perf_counter() - start
+    io.save(made.model, out, describe(training, made, settings, identifier))
+    if as_json:
+        print_json({"model": out, "seconds": seconds, **summary(io.inspect(out))})
+        return
+    typer.echo(
+        f"{target} from {', '.join(training.recipe.names)}: {len(training.y)} rows, {seconds:.1f} s\n"
+        f"{account(made.model)}\n"
+        f"Saved in {out} ({file_size(os.path.getsize(out))})."
+    )
+
+
+def describe(training: Training, made: Made, settings: Settings, identifier: str | None) -> dict[str, Any]:
+    """The metadata of a model file: what the command line needs to know of a model besides the model."""
+    from datetime import UTC, datetime
+    from pathlib import Path
+
+    from .. import __version__
+
+    def moments(values: Any) -> dict[str, float]:
+        return {
+            "min": float(values.min()),
+            "max": float(values.max()),
+            "mean": float(values.mean()),
+            "std": float(values.std()),
+        }
+
+    names = training.recipe.names
+    return {
+        "made_by": f"nearfield {__version__}",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "source": training.name if training.name == "standard input" else Path(training.name).name,
+        "target": training.target,
+        "columns": training.recipe.to_json(),
+        "id": identifier,
+        "method": settings.method,
+        "seed": settings.seed,
+        "rows": training.n_rows,
+        "rows_used": len(training.y),
+        "rows_dropped": training.n_dropped,
+        "missing": training.missing,
+        "left_out": training.left_out,
+        "learnt_in_units": dict(zip(names, made.units.tolist(), strict=True)),
+        "summary": {name: moments(training.X[:, i]) for i, name in enumerate(names)},
+        "target_summary": moments(training.y),
+    }

@@ -1,0 +1,147 @@
+"""`nearfield predict`: from a model file and a table to a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ._options import AsJson, Encoding
+
+if TYPE_CHECKING:
+    from ..tables import Batch, Table
+    from ._data import Recipe
+
+EXAMPLES = """
+**Examples**
+
+- `nearfield predict model.nf new.csv --out predictions.csv`
+
+- `nearfield predict model.nf new.parquet --all --level 0.9 --out predictions.parquet`
+
+- `zcat new.csv.gz | nearfield predict model.nf - | head`
+"""
+
+
+def command(
+    model: Annotated[str, typer.Argument(help="Model file.")],
+    data: Annotated[str, typer.Argument(help="Table with the columns the model was made from; - is standard input.")],
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="Table to write: .csv, .tsv, either with .gz, or .parquet; - is stdout.")
+    ] = "-",
+    level: Annotated[float, typer.Option("--level", help="Probability of the interval from lower to upper.")] = 0.95,
+    latent: Annotated[
+        bool, typer.Option("--latent", help="std and interval of the smooth function, not of observations with noise.")
+    ] = False,
+    identifier: Annotated[
+        str | None, typer.Option("--id", help="Columns to keep, with commas. Default: the --id of fit, if there.")
+    ] = None,
+    keep_all: Annotated[bool, typer.Option("--all", help="Keep all columns.")] = False,
+    prefix: Annotated[str, typer.Option("--prefix", help="Put before the names of the new columns.")] = "",
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            "--batch-size",
+            help="Rows read, predicted and written at a time. Default: 10000, or 200000 for a model so large that each "
+            "batch makes its parts anew.",
+        ),
+    ] = None,
+    encoding: Encoding = None,
+    as_json: AsJson = False,
+) -> None:
+    """Predict for every row of a table: mean, std, lower and upper.
+
+    Rows come out in the order they went in, one for one. Where a feature is missing, or has a category that the model
+    has not seen, the new columns are empty, and such rows are counted. An output file is written whole or not at all;
+    standard output receives each batch as soon as it is done.
+    """
+    from .. import io
+    from ..tables import check_writable, open_table, write_table
+    from ._data import recipe_of
+    from ._models import rows_at_a_time
+    from ._output import print_json
+    from ._progress import bars
+    from ._run import CommandError
+
+    if not 0 < level < 1:
+        raise CommandError(f"--level must lie between 0 and 1, not {level:g}.")
+    if batch_size is not None and batch_size < 1:
+        raise CommandError(f"--batch-size must be at least 1, not {batch_size}.")
+    if as_json and out == "-":
+        raise CommandError("--json needs --out FILE, since the table goes to the standard output.")
+    check_writable(out)
+    gp, metadata = io.load_with_metadata(model)
+    with open_table(data, encoding) as table, bars(quiet=out == "-") as show:
+        kept = _kept(table, metadata, identifier, keep_all)
+        recipe = recipe_of(gp, metadata, table, kept)
+        rows = _Rows(gp, recipe, level, latent)
+        new = [prefix + name for name in _new_columns(len(gp.y_mean_))]
+        for name in new:
+            if name in kept:
+                raise CommandError(f"{table.name} has a column {name!r} already: use --prefix for the new ones.")
+        kinds = [*(table.field(name) for name in kept), *["float64"] * len(new)]
+        with write_table(out, [*kept, *new], kinds, table.delimiter) as writer:
+            for batch in table.batches(batch_size or rows_at_a_time(gp)):
+                writer.write([*(batch.cells(name) for name in kept), *rows.predict(batch)])
+                show("predicting", table.done())
+    rows.say(table.name)
+    if as_json:
+        print_json({"out": out, "rows": rows.n, "missing": rows.n_missing, "unknown": rows.unknown, "columns": new})
+
+
+class _Rows:
+    """Predictions, batch by batch, and what is to be said of them in the end."""
+
+    def __init__(self, gp: Any, recipe: Recipe, level: float, latent: bool) -> None:
+        from scipy.special import ndtri
+
+        self._gp, self._recipe, self._latent = gp, recipe, latent
+        self._width = float(ndtri(0.5 + level / 2))
+        self.n = self.n_missing = 0
+        self.unknown: dict[str, int] = {}
+
+    def predict(self, batch: Batch) -> list[Any]:
+        """Means, standard deviations and bounds of a batch, in the order of `_new_columns`."""
+        import numpy as np
+
+        from ._models import predict
+
+        X, unknown = self._recipe.matrix(batch)
+        complete = ~np.isnan(X).any(axis=1)
+        mean = np.full((len(X), len(self._gp.y_mean_)), np.nan)
+        std = mean.copy()
+        if complete.any():
+            mean[complete], std[complete] = predict(self._gp, X[complete], self._latent)
+        self.n += len(X)
+        self.n_missing += int((~complete).sum())
+        for name, n in unknown.items():
+            self.unknown[name] = self.unknown.get(name, 0) + n
+        half = self._width * std
+        return [part[:, i] for i in range(mean.shape[1]) for part in (mean, std, mean - half, mean + half)]
+
+    def say(self, name: str) -> None:
+        """Count what could not be predicted."""
+        from ._output import counted, note
+
+        if self.n == 0:
+            note(f"{name} has a header and no rows, and so has the output")
+        if self.n_missing:
+            note(f"no prediction for {counted(self.n_missing, 'row')} of {self.n} with missing values")
+        for column, n in self.unknown.items():
+            note(f"column {column!r} has a value unknown to the model in {counted(n, 'row')}")
+
+
+def _new_columns(n_targets: int) -> list[str]:
+    names = ["mean", "std", "lower", "upper"]
+    return names if n_targets == 1 else [f"{name}_{i}" for i in range(n_targets) for name in names]
+
+
+def _kept(table: Table, metadata: dict[str, Any], identifier: str | None, keep_all: bool) -> list[str]:
+    from ._data import require_columns, split_names
+
+    if keep_all:
+        return list(table.columns)
+    named = split_names(identifier)
+    require_columns(table, named)
+    usual = metadata.get("id")
+    return named or ([usual] if usual in table.columns else [])

@@ -1,0 +1,105 @@
+"""`nearfield report`: a web page that explains a model."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from ._options import Encoding
+
+EXAMPLES = """
+**Examples**
+
+- `nearfield report model.nf --out report.html`
+
+- `nearfield report model.nf held-out.csv --title "Rain in June" --out report.html`
+"""
+
+
+def command(
+    model: Annotated[str, typer.Argument(help="Model file.")],
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            help="Table with the model's columns and its target, best with rows it has not seen; - is stdin."
+        ),
+    ] = None,
+    out: Annotated[str, typer.Option("--out", "-o", help="Page to write; - is standard output.")] = "report.html",
+    title: Annotated[str | None, typer.Option("--title", help="Heading of the page.")] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="Column with the truth. Default: the target of fit.")
+    ] = None,
+    encoding: Encoding = None,
+) -> None:
+    """Explain a model on one web page that needs nothing else and asks nobody.
+
+    What was learnt and chosen, and why; the distance from the exact process; maps for two columns, slices for others.
+    With DATA also scores, calibration and residuals.
+    """
+    from .. import io
+    from ..tables import check_writable
+    from ._output import file_size, note
+    from ._progress import bars
+    from ._run import CommandError
+
+    check_writable(out)
+    with bars(quiet=out == "-") as show:
+        show("reading", 0.0)
+        gp, metadata = io.load_with_metadata(model)
+        if data is None and gp._training_points() is None:
+            raise CommandError(f"{model} does not keep its training data: give DATA, a table of rows to draw from.")
+        name = target or (metadata["target"] if isinstance(metadata.get("target"), str) else None)
+        X, y = (None, None) if data is None else _read(gp, metadata, data, name, encoding)
+        show("reading", 1.0)
+        page = _page(gp, X, y, name or "target", title, show)
+    if X is not None and y is None:
+        note(f"{data} has no column {name!r}: no scores" if name else "no scores: --target names the column of truth")
+    if out == "-":
+        typer.echo(page)
+        return
+    from ..webpage import save
+
+    save(page, out)
+    typer.echo(f"Wrote {out} ({file_size(len(page.encode()))}).")
+
+
+def _page(gp: Any, X: Any, y: Any, target: str, title: str | None, show: Callable[..., None]) -> str:
+    from .. import webpage
+
+    with warnings.catch_warnings():
+        # `_read` has put the columns in their order, but an array has no names.
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        return webpage.build(gp, X, y, target=target, title=title, progress=show)
+
+
+def _read(gp: Any, metadata: dict[str, Any], data: str, target: str | None, encoding: str | None) -> tuple[Any, Any]:
+    """Features (n, p) and, where the table has the target, its values (n,), of rows without missing values."""
+    import numpy as np
+
+    from ..tables import open_table
+    from ._data import recipe_of, require_columns
+    from ._output import counted, note
+    from ._run import CommandError
+
+    parts: list[tuple[Any, Any]] = []
+    n_rows = 0
+    with open_table(data, encoding) as table:
+        known = target is not None and target in table.columns
+        if target is not None and target != metadata.get("target"):
+            require_columns(table, [target])
+        recipe = recipe_of(gp, metadata, table, [target] if known and target else [])
+        for batch in table.batches():
+            X = recipe.matrix(batch)[0]
+            y = batch.numbers(target) if known and target else np.zeros(len(X))
+            used = ~np.isnan(y) & ~np.isnan(X).any(axis=1)
+            n_rows += len(X)
+            parts.append((X[used], y[used]))
+    X, y = (np.concatenate(found) for found in zip(*parts, strict=True)) if parts else (np.empty((0, 1)), np.empty(0))
+    if len(X) == 0:
+        raise CommandError(f"{table.name} has no row with all columns that the model needs.")
+    if len(X) < n_rows:
+        note(f"dropped {counted(n_rows - len(X), 'row')} of {n_rows} with missing values")
+    return X, y if known else None

@@ -1,0 +1,48 @@
+"""Models learnt in other units than those of the data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels import Kernel
+from .exact import ExactGPRegressor
+from .feature import FeatureGPRegressor
+from .local import LocalGPRegressor
+
+
+def rescale(model: Any, units: NDArray[np.float64]) -> None:
+    """Make a model fitted to `X / units` one of `X` itself, with the same predictions.
+
+    A length scale `l` of a column in units `u` is one of `l * u` in the column's own.
+
+    Parameters
+    ----------
+    model : LocalGPRegressor, ExactGPRegressor or FeatureGPRegressor
+        Fitted, with hyperparameters learnt; changed in place.
+    units : ndarray of shape (n_features,)
+    """
+    kernel = _rescaled(model.kernel_, units)
+    model._set_hyperparameters(kernel, model.noise_variance_)
+    model.learned_ = replace(model.learned_, kernel=_rescaled(model.learned_.kernel, units))
+    if isinstance(model, LocalGPRegressor):
+        # Points inside are in length scales, and stay as they are.
+        model._unit = kernel.length_scales[0]
+        model.centers_ = model._predictor.placement.centers * model._unit
+        hyperparameters = {**model.report_.hyperparameters, "length_scale": model.length_scale_}
+        model.report_ = replace(model.report_, hyperparameters=hyperparameters)
+    elif isinstance(model, ExactGPRegressor):
+        model._posterior = replace(model._posterior, kernel=kernel, X=model._posterior.X * units)
+    elif isinstance(model, FeatureGPRegressor):
+        maps = model.feature_map_ if isinstance(model.feature_map_, list) else [model.feature_map_]
+        for feature_map, scales in zip(maps, kernel.length_scales, strict=True):
+            feature_map.set_params(length_scale=scales)._rescale(len(units))
+            if hasattr(feature_map, "center_"):
+                feature_map.center_ = feature_map.center_ * units
+
+
+def _rescaled(kernel: Kernel, units: NDArray[np.float64]) -> Kernel:
+    return Kernel(kernel.length_scales * units, kernel.variances)

@@ -1,0 +1,271 @@
+"""Model files: one file, checked, versioned, and safe to open whoever made it.
+
+There is no pickle inside: a file holds numbers and words, and the names of a closed set of this package's own classes
+(see `_container` for the bytes). What follows from the data, such as the local models, is made again on loading, so
+that a file is about as large as the training data it holds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from . import _codec, _container, _memory
+from ._files import atomic
+from .estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
+from .estimators._base import GPRegressor
+from .posterior import KernelPosterior
+from .predictor import LocalPredictor
+
+FORMAT = "nearfield model"
+
+_CLASSES: dict[str, type[GPRegressor]] = {
+    cls.__name__: cls for cls in (ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor)
+}
+_STATE = (
+    *("kernel_", "noise_variance_", "length_scale_", "signal_variance_", "learned_", "y_mean_", "_single_target"),
+    *("n_features_in_", "feature_names_in_"),
+    *("_offset", "_weight", "_unit", "spacing_", "radius_", "centers_", "report_"),  # local
+    *("feature_map_", "statistics_", "_width", "_amplitude"),  # features
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFile:
+    """A model file that was read and checked; `model` makes the model.
+
+    Attributes
+    ----------
+    path : str
+    class_name : str
+    library_version : str
+        Of the nearfield that wrote it.
+    format_version : int
+    metadata : dict
+        What `save` was given.
+    digest : str
+        SHA-256 of the content.
+    n_bytes : int
+    """
+
+    path: str
+    class_name: str
+    library_version: str
+    format_version: int
+    metadata: dict[str, Any]
+    digest: str
+    n_bytes: int
+    _content: _container.Content
+
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of the estimator."""
+        return self._decoded("parameters")
+
+    def state(self) -> dict[str, Any]:
+        """Fitted attributes that are stored as they are, such as `kernel_` and `report_`."""
+        return self._decoded("state")
+
+    def model(self) -> Any:
+        """The fitted model."""
+        try:
+            model = _CLASSES[self.class_name](**self.parameters())
+            for name, value in self.state().items():
+                setattr(model, name, value)
+            _complete(model, self._decoded("parts"))
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise self._invalid() from error
+        return model
+
+    def _decoded(self, part: str) -> dict[str, Any]:
+        try:
+            values = _codec.decode_fields(self._content.header[part], self._content.arrays)
+            if part == "state" and not set(values) <= set(_STATE):
+                raise KeyError(part)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+            raise self._invalid() from error
+        return values
+
+    def _invalid(self) -> ValueError:
+        return ValueError(
+            f"{self.path} is intact, but this nearfield can make no model of it; nearfield {self.library_version} "
+            "wrote it."
+        )
+
+
+def save(model: Any, path: str | os.PathLike[str], metadata: dict[str, Any] | None = None) -> None:
+    """Write a fitted model to a file, whole or not at all.
+
+    Parameters
+    ----------
+    model : LocalGPRegressor, FeatureGPRegressor or ExactGPRegressor
+        Fitted. `FeatureGPRegressor` must have a feature map of this package.
+    path : path
+        Replaced if it exists.
+    metadata : dict or None, default=None
+        Anything that JSON can hold, to be given back by `load_with_metadata`.
+
+    Notes
+    -----
+    A parameter that belongs to the process is stored as None: `progress`, and a generator given as `random_state`.
+    The training data is in the file of a local or an exact model, since they predict from it.
+    """
+    class_name = type(model).__name__
+    if type(model) is not _CLASSES.get(class_name):
+        raise ValueError(f"Only {', '.join(_CLASSES)} can be saved. Got {class_name}.")
+    if not hasattr(model, "kernel_"):
+        raise ValueError(f"This {class_name} is not fitted yet: call fit before save.")
+    arrays: list[Any] = []
+    header = {
+        "format": FORMAT,
+        "library": _library_version(),
+        "class": class_name,
+        "metadata": _checked(metadata),
+        "parameters": _encoded(model, _codec.storable_parameters(model), arrays),
+        "state": _encoded(model, {name: vars(model)[name] for name in _stored_names(model)}, arrays),
+        "parts": _encoded(model, _parts(model), arrays),
+    }
+    with atomic(path) as temporary, temporary.open("wb") as handle:
+        _container.write(handle, header, arrays)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model that `save` wrote; its predictions are those of the model saved.
+
+    Opening a file runs no code of its maker's, whoever made it, and takes no more memory than file and model need.
+
+    Raises
+    ------
+    ValueError
+        In one sentence, where the file is no model, of a newer format, truncated or altered.
+    """
+    return inspect(path).model()
+
+
+def load_with_metadata(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
+    """The model, and the metadata it was saved with (an empty dict where there was none)."""
+    file = inspect(path)
+    return file.model(), file.metadata
+
+
+def inspect(path: str | os.PathLike[str]) -> ModelFile:
+    """Read and check a model file without making the model, which may take longer."""
+    content = _container.read(path)
+    header = content.header
+    try:
+        if header["format"] != FORMAT or header["class"] not in _CLASSES or not isinstance(header["metadata"], dict):
+            raise KeyError("format")
+        library = str(header["library"])
+    except (KeyError, TypeError):
+        raise ValueError(f"{os.fspath(path)} is a nearfield file, but holds no model that can be read here.") from None
+    return ModelFile(
+        os.fspath(path),
+        header["class"],
+        library,
+        _container.VERSION,
+        header["metadata"],
+        content.digest,
+        content.n_bytes,
+        content,
+    )
+
+
+# ---- what each model consists of ----------------------------------------------------------------------------------
+
+
+def _stored_names(model: Any) -> list[str]:
+    names = [name for name in _STATE if name in vars(model)]
+    if isinstance(model, LocalGPRegressor):
+        names = [name for name in names if name not in ("feature_map_", "centers_")]  # they follow from the parts
+    return names
+
+
+def _parts(model: Any) -> dict[str, Any]:
+    """What the rest of the model is made of."""
+    if isinstance(model, LocalGPRegressor):
+        p = model._predictor
+        if type(p) is not LocalPredictor:
+            raise ValueError(f"A local model kept as {type(p).__name__} cannot be saved: use pickle or skops for it.")
+        return {
+            "plan": p.plan,
+            "data": p.data,
+            "placement": p.placement,
+            "models": p.stored(),
+            "open_centers": p.open_centers,
+        }
+    if isinstance(model, ExactGPRegressor):
+        q = model._posterior
+        return {
+            "X": q.X,
+            "noise": q.noise,
+            "coefficients": q.coefficients,
+            "log_likelihood": q.log_likelihood,
+        }
+    return {}
+
+
+def _complete(model: Any, parts: dict[str, Any]) -> None:
+    """Make what was not stored."""
+    d, k = model.n_features_in_, len(model.y_mean_)
+    if isinstance(model, LocalGPRegressor):
+        if not (isinstance(model.n_jobs, int | None) and abs(model.n_jobs or 1) <= 4096):
+            raise ValueError("n_jobs")
+        predictor = LocalPredictor.restore(**parts, n_jobs=model.n_jobs)
+        _require(predictor.data.X.shape[1] == d == predictor.placement.centers.shape[1])
+        _require(predictor.data.y.shape == (len(predictor.data.X), k + 1))
+        model._predictor = predictor
+        model.feature_map_ = predictor.plan.features
+        model.centers_ = predictor.placement.centers * model._unit
+    elif isinstance(model, ExactGPRegressor):
+        X, noise = parts["X"], parts["noise"]
+        _require(X.ndim == 2 and X.shape[1] == d and noise.shape == (len(X),))
+        _require(parts["coefficients"].shape == (len(X), k))
+        _memory.require(8.0 * len(X) ** 2 * 2.2, "The exact Gaussian process", "Load it on a machine with more.")
+        factor = KernelPosterior.factorise(model.kernel_, X, noise)
+        model._posterior = KernelPosterior(model.kernel_, factor=factor, **parts)
+    else:
+        sums = model.statistics_
+        _require(sums.gram.shape == (model._width, model._width) and sums.cross.shape == (model._width, k + 1))
+        model._condition(sums)
+
+
+def _require(condition: bool) -> None:
+    if not condition:
+        raise ValueError("The parts of the model do not fit together.")
+
+
+# ---- help ----------------------------------------------------------------------------------------------------------
+
+
+def _encoded(model: Any, values: dict[str, Any], arrays: list[Any]) -> dict[str, Any]:
+    result = {}
+    for name, value in values.items():
+        try:
+            result[name] = _codec.encode(value, arrays)
+        except _codec.NotStorableError as error:
+            raise ValueError(
+                f"{error}, and {name!r} of this {type(model).__name__} has one: use pickle or skops for it."
+            ) from None
+    return result
+
+
+def _checked(metadata: dict[str, Any] | None) -> dict[str, Any]:
+    if metadata is None:
+        return {}
+    try:
+        copy = json.loads(json.dumps(metadata, allow_nan=False)) if isinstance(metadata, dict) else None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"The 'metadata' argument must be a dict that JSON can hold: {error}.") from None
+    if copy != metadata:
+        raise ValueError(
+            "The 'metadata' argument must be a dict of strings, numbers, None, lists and dicts with string keys, "
+            "which JSON gives back as they were."
+        )
+    return copy  # type: ignore[no-any-return]
+
+
+def _library_version() -> str:
+    from . import __version__
+
+    return __version__

@@ -1,0 +1,92 @@
+"""What the page shows of functions of one column, or of more than two: slices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from .._inputs import padded_ranges
+from ._maps import Subject, known_points, some_of
+from ._numbers import number, pack
+from ._svg import Chart, Scale
+
+Floats = NDArray[Any]
+
+MAX_SLICES = 24
+POINTS = 160
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """A column `name` from end to end: positions, centre and spread of the function, and bounds of intervals."""
+
+    name: str
+    x: Floats
+    centre: Floats
+    spread: Floats
+    bands: tuple[tuple[Floats, Floats], tuple[Floats, Floats]]
+
+    def packed(self) -> dict[str, Any]:
+        """For the page's script."""
+        ends = [float(self.x[0]), float(self.x[-1])]
+        return {"name": self.name, "x": ends, "mean": pack(self.centre), "std": pack(self.spread)}
+
+
+def slices_of(subject: Subject, X: ArrayLike | None, y: ArrayLike | None) -> tuple[list[str], list[dict[str, Any]]]:
+    """SVG of a slice for each column, the others at their medians, and the same as data for the page's script.
+
+    All have the same vertical axis, so that it shows which columns matter. Data are shown where there is one column.
+    """
+    known = known_points(subject.model, X)
+    slices = [_slice(subject, known, j) for j in range(min(len(subject.columns), MAX_SLICES))]
+    seen = _observations(subject, X, y) if len(subject.columns) == 1 else None
+    values = [bound for one in slices for band in one.bands for bound in band] + ([seen[1]] if seen else [])
+    vertical = Scale.around(np.concatenate(values), subject.target)
+    return [_picture(one, vertical, seen) for one in slices], [one.packed() for one in slices]
+
+
+def _slice(subject: Subject, known: Floats, j: int) -> Slice:
+    whole = known.shape[1] == 1
+    low, high = np.percentile(known[:, j], [0, 100] if whole else [1, 99])
+    low, high = (low, high) if high > low else padded_ranges(known)[j]
+    x = np.linspace(low, high, (3 if whole else 1) * POINTS)
+    points = np.tile(np.median(known, axis=0), (len(x), 1))
+    points[:, j] = x
+    mean, std = subject.predict(points)
+    noisy = np.sqrt(std**2 + subject.model.noise_variance_)
+    bands = (_interval(subject, mean, noisy), _interval(subject, mean, std))
+    return Slice(subject.columns[j], x, *subject.shown(mean, std), bands)
+
+
+def _interval(subject: Subject, mean: Floats, std: Floats) -> tuple[Floats, Floats]:
+    half = ndtri(0.975) * std
+    low, high = mean - half, mean + half
+    return (low, high) if subject.inverse is None else (subject.inverse(low), subject.inverse(high))
+
+
+def _observations(subject: Subject, X: ArrayLike | None, y: ArrayLike | None) -> tuple[Floats, Floats] | None:
+    if X is None or y is None:
+        return None
+    given = np.asarray(X)
+    rows = some_of(np.arange(len(given)))
+    observed = np.asarray(y, dtype=np.float64).reshape(len(given), -1)[rows, 0]
+    return given[rows, 0], observed if subject.inverse is None else subject.inverse(observed)
+
+
+def _picture(one: Slice, vertical: Scale, seen: tuple[Floats, Floats] | None) -> str:
+    chart = Chart(
+        Scale(float(one.x[0]), float(one.x[-1]), one.name),
+        vertical,
+        f"{vertical.label} along {one.name}: from {number(one.centre[0])} to {number(one.centre[-1])}, between "
+        f"{number(one.centre.min())} and {number(one.centre.max())}, with 95 % intervals",
+    )
+    for kind, (low, high) in zip(("band", "band inner"), one.bands, strict=True):
+        chart.band(one.x, low, high, kind)
+    if seen is not None:
+        chart.dots(*seen, "dots", float(np.clip(400 / len(seen[0]), 0.15, 0.8)))
+    chart.line(one.x, one.centre, "curve")
+    return chart.svg()

@@ -1,0 +1,140 @@
+"""`nearfield evaluate`."""
+
+import json
+
+import numpy as np
+import pytest
+
+import nearfield as nf
+from nearfield.cli.evaluate import split
+
+OPTIONS = ["--target", "temp", "--features", "lon,lat", "--method", "exact"]
+
+
+def test_scores_of_rows_held_out(runs, csv, rows):
+    out, _ = runs("evaluate", csv, *OPTIONS, "--json", "--seed", "5")
+    result = json.loads(out)
+    places, target, _ = rows
+    (test,) = split(120, 0.2, None, None, 5)
+    assert len(test) == 24
+    train = np.setdiff1d(np.arange(120), test)
+    gp = nf.ExactGPRegressor(random_state=5).fit(places[train], target[train])
+    mean, std = gp.predict(places[test], return_std=True, include_noise=True)
+    scores = result["all"]
+    assert scores["rmse"] == pytest.approx(nf.metrics.rmse(target[test], mean), rel=1e-6)
+    assert scores["nll"] == pytest.approx(nf.metrics.mean_nll(target[test], mean, std**2), rel=1e-6)
+    assert scores["crps"] == pytest.approx(nf.metrics.crps(target[test], mean, std**2), rel=1e-6)
+    assert scores["coverage"] == nf.metrics.coverage(target[test], mean, std**2)
+    expected = np.sqrt(np.mean((target[test] - target[train].mean()) ** 2))
+    assert result["rmse_of_the_mean"] == pytest.approx(expected)
+    assert result["folds"][0]["train"] == 96
+
+
+def test_a_table_for_people(runs, csv):
+    out, _ = runs("evaluate", csv, *OPTIONS, "--folds", "3", "--level", "0.9")
+    lines = out.splitlines()
+    assert lines[0] == "temp from lon, lat; single rows, 3 folds"
+    assert lines[1].split() == ["train", "test", "RMSE", "NLL", "CRPS", "in", "90%"]
+    assert [line.split()[0] for line in lines[2:]] == ["fold", "fold", "fold", "all", "mean"]
+    assert lines[5].split()[1] == "120"
+    assert len({len(line) for line in lines[1:6]}) == 1
+
+
+def test_every_row_is_held_out_once(csv, runs):
+    parts = split(103, 0.2, 4, None, 0)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(103))
+    assert {len(part) for part in parts} == {25, 26}
+    labels = np.repeat(np.arange(12), np.arange(1, 13))
+    parts = split(len(labels), 0.2, 3, labels, 0)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(len(labels)))
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        assert not set(labels[parts[a]]) & set(labels[parts[b]])
+    assert max(map(len, parts)) - min(map(len, parts)) <= 2  # of 78
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.5, 0.99])
+def test_whole_groups_are_held_out_up_to_the_share(share):
+    labels = np.repeat(np.arange(20), 5)
+    (test,) = split(100, share, None, labels, 0)
+    assert len(test) == min(max(5 * np.ceil(share * 20), 5), 95)
+    assert not set(labels[test]) & set(np.delete(labels, test))
+
+
+def test_blocks_keep_test_rows_away_from_training_rows(runs, csv, rows, monkeypatch):
+    """The distance to the nearest training row is larger, and so is the error."""
+    taken = []
+    original = split
+
+    def spy(*args):
+        taken.append(original(*args))
+        return taken[-1]
+
+    monkeypatch.setattr("nearfield.cli.evaluate.split", spy)
+    results = [
+        json.loads(runs("evaluate", csv, *OPTIONS, "--folds", "4", "--json", *more)[0])
+        for more in ([], ["--spatial-blocks", "--n-blocks", "8"])
+    ]
+    places = rows[0]
+    gaps = []
+    for parts in taken:
+        nearest = [
+            np.min(np.linalg.norm(places[test][:, None] - np.delete(places, test, axis=0)[None], axis=2), axis=1)
+            for test in parts
+        ]
+        gaps.append(np.median(np.concatenate(nearest)))
+    assert gaps[1] > 1.5 * gaps[0]
+    assert results[1]["all"]["rmse"] > 1.5 * results[0]["all"]["rmse"]
+    assert results[1]["split"] == "spatial blocks, 4 folds"
+
+
+def test_blocks_by_some_columns(runs, csv, monkeypatch):
+    taken = []
+    original = split
+    monkeypatch.setattr("nearfield.cli.evaluate.split", lambda *a: taken.append(a[3]) or original(*a))
+    runs("evaluate", csv, *OPTIONS, "--spatial-blocks", "--n-blocks", "4", "--block-columns", "lon")
+    order = np.argsort(np.loadtxt(csv, delimiter=",", skiprows=1, usecols=1))
+    assert np.count_nonzero(np.diff(taken[0][order])) == 3  # four intervals of lon
+
+
+def test_a_model_is_scored_on_rows_it_is_given(runs, model, csv, rows, tmp_path, lines):
+    out, _ = runs("evaluate", csv, "--model", model, "--json")
+    result = json.loads(out)
+    gp = nf.load(model)
+    del gp.feature_names_in_
+    mean = gp.predict(rows[0])
+    assert result["all"]["rmse"] == pytest.approx(nf.metrics.rmse(rows[1], mean))
+    (tmp_path / "gaps.csv").write_text("\n".join([*lines, "S,1,,Bath,3", "S,1,1,Bath,"]))
+    out, err = runs("evaluate", tmp_path / "gaps.csv", "--model", model)
+    assert "dropped 2 rows of 122" in err
+    assert out.splitlines()[2].startswith("all")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "--target"),
+        (["--target", "heat"], "no column 'heat'"),
+        ([*OPTIONS, "--folds", "1"], "--folds must be at least 2"),
+        ([*OPTIONS, "--folds", "100"], "too few"),
+        ([*OPTIONS, "--hold-out", "1"], "--hold-out"),
+        ([*OPTIONS, "--level", "2"], "--level"),
+        ([*OPTIONS, "--spatial-blocks", "--n-blocks", "1"], "--n-blocks"),
+        ([*OPTIONS, "--spatial-blocks", "--n-blocks", "100"], "--n-blocks"),
+        ([*OPTIONS, "--spatial-blocks", "--n-blocks", "2", "--folds", "3"], "in 2 regions are too few"),
+        ([*OPTIONS, "--spatial-blocks", "--block-columns", "temp"], "--block-columns"),
+        ([*OPTIONS, "--method", "magic"], "--method"),
+        (["--model", "none.nf"], "No such file"),
+    ],
+)
+def test_a_bad_option_is_one_line(fails, csv, options, words):
+    assert words in fails("evaluate", csv, *options)
+
+
+def test_a_table_that_does_not_suit_the_model(fails, model, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("lon,lat,heat\n1,2,3\n")
+    assert "no column 'temp'" in fails("evaluate", path, "--model", model)
+    path.write_text("lon,temp\n1,2\n")
+    assert "no column 'lat'" in fails("evaluate", path, "--model", model)
+    path.write_text("lon,lat,temp\n1,2,\n")
+    assert "no row with 'temp'" in fails("evaluate", path, "--model", model)

@@ -1,0 +1,264 @@
+"""`nearfield fit`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import nearfield as nf
+from nearfield import io
+
+
+def others(path):
+    """Files beside the table."""
+    return sorted(set(os.listdir(os.path.dirname(path))) - {os.path.basename(path)})
+
+
+@pytest.fixture
+def fit(csv, tmp_path, runs):
+    """Fit to the table and load the model."""
+
+    def run(*argv):
+        out = tmp_path / "model.nf"
+        printed, notes = runs("fit", csv, "--target", "temp", "--out", out, *argv)
+        return nf.load(out), printed, notes
+
+    return run
+
+
+def test_a_model_comes_out_that_python_can_open(fit, rows):
+    places, target, _ = rows
+    model, printed, notes = fit("--features", "lon,lat")
+    assert isinstance(model, nf.LocalGPRegressor)
+    assert model.feature_names_in_.tolist() == ["lon", "lat"]
+    assert notes == ""
+    assert "temp from lon, lat: 120 rows" in printed
+    assert "hyperparameters" in printed
+    direct = nf.LocalGPRegressor(random_state=0).fit(places, target)
+    model.__dict__.pop("feature_names_in_")
+    np.testing.assert_allclose(model.predict(places), direct.predict(places), rtol=1e-9)
+
+
+def test_all_other_numbers_are_features_and_it_says_so(fit):
+    model, _, notes = fit("--method", "exact", "--id", "station")
+    assert model.feature_names_in_.tolist() == ["lon", "lat"]
+    assert "features: lon, lat" in notes
+    assert "left out: town (text)" in notes
+    assert "station" not in notes
+
+
+def test_dates_and_an_index_without_a_name_are_no_features(runs, fails, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(",day,x,y\n0,2020-01-01,1,2\n1,2020-01-02,2,3\n2,2020-01-03,4,5\n")
+    _, notes = runs("fit", path, "-t", "y", "-o", tmp_path / "m.nf")
+    assert "features: x\n" in notes
+    assert "left out: day (dates), a column (no name)\n" in notes
+    message = fails("fit", path, "-t", "y", "-f", "day", "-o", tmp_path / "m.nf")
+    assert message.endswith("days since the first.")
+
+
+@pytest.mark.parametrize(
+    ("method", "cls"),
+    [("exact", nf.ExactGPRegressor), ("features", nf.FeatureGPRegressor), ("local", nf.LocalGPRegressor)],
+)
+def test_the_methods_and_their_units(csv, tmp_path, runs, rows, method, cls):
+    """Columns in other units make the same model, with length scales in the units of the table."""
+    places, target, _ = rows
+    other = tmp_path / "other.csv"
+    table = np.column_stack([places * [1.0, 1000.0], target]).tolist()
+    other.write_text("lon,lat,temp\n" + "\n".join(",".join(map(repr, row)) for row in table))
+    options = ["--target", "temp", "--features", "lon,lat", "--method", method, "--scale", "--ard"]
+    models = []
+    for path in (csv, other):
+        runs("fit", path, *options, "--out", tmp_path / "m.nf")
+        models.append(nf.load(tmp_path / "m.nf"))
+        assert isinstance(models[-1], cls)
+        del models[-1].feature_names_in_
+    a = models[0].predict(places, return_std=True)
+    b = models[1].predict(places * [1.0, 1000.0], return_std=True)
+    np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        np.asarray(models[1].length_scale_), np.asarray(models[0].length_scale_) * [1.0, 1000.0], rtol=1e-6
+    )
+
+
+def test_coordinates_keep_their_units_and_share_a_length_scale(fit):
+    model, *_ = fit("--features", "lon,lat", "--method", "exact")
+    assert np.ndim(model.length_scale_) == 0
+    model, *_ = fit("--features", "lon,lat", "--one-hot", "town", "--method", "exact")
+    assert np.shape(model.length_scale_) == (4,)
+
+
+def test_text_becomes_columns_on_request(fit):
+    model, printed, _ = fit("--features", "lon,lat", "--one-hot", "town", "--method", "exact")
+    assert model.feature_names_in_.tolist() == ["lon", "lat", "town=Bath", "town=York"]
+    assert "town=York" in printed
+
+
+def test_rows_with_missing_values_are_dropped_and_counted(csv, lines, tmp_path, runs):
+    changed = [*lines]
+    changed[3] = "S,,1,Bath,2"
+    changed[5] = "S,1,1,Bath,NA"
+    changed[9] = "S,1,null,Bath,"
+    (tmp_path / "gaps.csv").write_text("\n".join(changed))
+    out = tmp_path / "m.nf"
+    printed, notes = runs(
+        "fit", tmp_path / "gaps.csv", "-t", "temp", "-f", "lon,lat", "-o", out, "--method", "exact", "--json"
+    )
+    assert "dropped 3 rows of 120 with missing values (lon 1, lat 1, temp 2)" in notes
+    result = json.loads(printed)
+    assert result["metadata"]["rows_dropped"] == 3
+    assert result["metadata"]["rows_used"] == 117
+    assert result["metadata"]["missing"] == {"lon": 1, "lat": 1, "temp": 2}
+
+
+def test_the_metadata_of_a_model(model, rows):
+    metadata = io.inspect(model).metadata
+    places, target, _ = rows
+    assert metadata["target"] == "temp"
+    assert metadata["id"] == "station"
+    assert metadata["columns"] == [{"name": "lon", "kind": "number"}, {"name": "lat", "kind": "number"}]
+    assert metadata["source"] == "stations.csv"
+    assert metadata["rows"] == 120
+    assert metadata["made_by"] == f"nearfield {nf.__version__}"
+    assert metadata["summary"]["lat"]["max"] == places[:, 1].max()
+    assert metadata["target_summary"]["mean"] == pytest.approx(target.mean())
+
+
+def test_the_same_seed_makes_the_same_model(fit):
+    a, *_ = fit("--features", "lon,lat", "--seed", "3")
+    b, *_ = fit("--features", "lon,lat", "--seed", "3")
+    assert a.length_scale_ == b.length_scale_
+    del a.feature_names_in_, b.feature_names_in_
+    np.testing.assert_array_equal(a.predict(np.ones((1, 2))), b.predict(np.ones((1, 2))))
+
+
+def test_a_pipe_in(model, csv, tmp_path):
+    with open(csv) as table:
+        done = subprocess.run(
+            [sys.executable, "-m", "nearfield", "fit", "-", "-t", "temp", "-f", "lon,lat", "--method", "exact",
+             "-o", tmp_path / "m.nf"], stdin=table, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert io.inspect(tmp_path / "m.nf").metadata["source"] == "standard input"
+    X = np.ones((3, 2))
+    a, b = nf.load(model), nf.load(tmp_path / "m.nf")
+    del a.feature_names_in_, b.feature_names_in_
+    np.testing.assert_array_equal(a.predict(X), b.predict(X))
+
+
+# ---- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "No such file"),
+        ("", "is empty"),
+        ("lon,temp\n", "a header and no rows"),
+        ("lon,temp\n1,2\n", "1 of 1 rows without missing values"),
+        ("lon,temp\n1,2\n3,\n", "1 of 2 rows"),
+        ("lon,heat\n1,2\n3,4\n", "no column 'temp'. It has lon, heat."),
+        ("lon,tempe\n1,2\n3,4\n", "Did you mean 'tempe'?"),
+        ("1,2\n3,4\n", "no header"),
+        ("lon,temp\n1,2\n3,cold\n4,5\n", "column 'temp' has 'cold' in row 2, where a number must be."),
+        ("lon,temp\n1,2\n3,4\nfar,5\n", "column 'lon' has 'far' in row 3"),
+        ("lon,temp\n1,2\n3,4,5\n", "row 2 has 3 fields"),
+        ("lon,lon,temp\n1,2,3\n3,4,5\n", "more than one column 'lon'"),
+        ("temp\n1\n2\n", "no column of numbers besides 'temp'"),
+        ("town,temp\na,1\nb,2\n", "no column of numbers besides 'temp'"),
+        ("lon,temp\n1,\n2,NA\n", "column 'temp' has no values"),
+        ("lon,temp\n1,inf\n2,3\n", "infinite"),
+        ("lon,temp\n1,\x1b[2J\n2,3\n", "column 'temp' has"),
+    ],
+)
+def test_a_bad_table_is_one_line(fails, tmp_path, content, words):
+    path = tmp_path / "t.csv"
+    if content is not None:
+        path.write_text(content)
+    assert words in fails("fit", path, "--target", "temp", "--out", tmp_path / "m.nf")
+    assert others(path) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--features", "lon,height"], "no column 'height'"),
+        (["--features", "lon,town"], "column 'town' has 'York' in row 1"),
+        (["--features", "lon,town"], "--one-hot town"),
+        (["--features", "lon,temp"], "cannot be a feature as well"),
+        (["--one-hot", "station"], "120 different values"),
+        (["--one-hot", "villages"], "no column 'villages'"),
+        (["--id", "name"], "no column 'name'"),
+        (["--method", "magic"], "--method must be local, exact or features"),
+        (["--tolerance", "-1"], "--tolerance must be positive"),
+        (["--tolerance", "much"], "--tolerance"),
+        (["--n-scales", "0"], "--n-scales"),
+        (["--n-scales", "x"], "--n-scales"),
+        (["--n-jobs", "0"], "--n-jobs"),
+        (["--seed", "-1"], "--seed"),
+        (["--encoding", "klingon"], "no encoding 'klingon'"),
+        (["--nope"], "--nope"),
+    ],
+)
+def test_a_bad_option_is_one_line(fails, csv, tmp_path, options, words):
+    assert words in fails("fit", csv, "--target", "temp", "--out", tmp_path / "m.nf", *options)
+    assert others(csv) == []
+
+
+def test_an_output_that_cannot_be_written_is_found_before_the_work(fails, csv, tmp_path, monkeypatch):
+    monkeypatch.setattr("nearfield.cli._data.read_training", None)  # it would be called next
+    assert "does not exist" in fails("fit", csv, "-t", "temp", "-o", tmp_path / "no" / "m.nf")
+    assert "folder" in fails("fit", csv, "-t", "temp", "-o", tmp_path)
+    assert "file" in fails("fit", csv, "-t", "temp", "-o", "-")
+    monkeypatch.setattr("tempfile.mkstemp", lambda **_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
+    assert "cannot be written: Permission denied" in fails("fit", csv, "-t", "temp", "-o", tmp_path / "m.nf")
+    assert others(csv) == []
+
+
+def test_a_full_disk_leaves_the_old_model(fails, csv, tmp_path, monkeypatch):
+    out = tmp_path / "m.nf"
+    out.write_text("old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device", str(out))
+
+    monkeypatch.setattr("nearfield._container.write", full)
+    message = fails("fit", csv, "-t", "temp", "-f", "lon,lat", "--method", "exact", "-o", out)
+    assert "No space left" in message
+    assert out.read_text() == "old"
+    assert others(csv) == ["m.nf"]
+
+
+def test_ctrl_c_is_one_line_and_code_130_and_leaves_nothing(csv, tmp_path):
+    rng = np.random.default_rng(0)
+    big = tmp_path / "big.csv"
+    np.savetxt(big, rng.standard_normal((20_000, 9)), delimiter=",", header=",".join("abcdefghy"), comments="")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nearfield", "fit", big, "--target", "y", "--out", tmp_path / "m.nf"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert process.stderr.readline().startswith("note: features")  # the table is read, and the work begins
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert out == ""
+    assert err == "nearfield: interrupted\n"
+    assert sorted(os.listdir(tmp_path)) == ["big.csv", "stations.csv"]
+
+
+def test_the_help_has_examples_and_imports_nothing_heavy():
+    code = (
+        "import sys; from nearfield.cli import main; main(['fit', '--help']); "
+        "print([m for m in ('numpy', 'sklearn', 'scipy', 'pyarrow') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "nearfield fit stations.csv" in done.stdout
+    assert done.stdout.strip().endswith("[]")

@@ -1,0 +1,137 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+
+import nearfield as nf
+from nearfield import plotting
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09, "random_state": 0}
+
+
+@pytest.fixture
+def ax():
+    figure, ax = plt.subplots()
+    yield ax
+    figure.canvas.draw()  # what was drawn can be
+    plt.close(figure)
+
+
+def data(n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 8, (n, d))
+    return X, np.sin(X[:, 0]) + 0.3 * rng.standard_normal(n)
+
+
+@pytest.fixture(scope="module")
+def line():
+    X, y = data(60, 1)
+    return nf.ExactGPRegressor(**FIXED).fit(X, y), X, y
+
+
+@pytest.fixture(scope="module")
+def plane():
+    X, y = data(200, 2)
+    return nf.LocalGPRegressor(**FIXED, n_scales=1).fit(X, y), X, y
+
+
+def test_a_curve_is_the_mean_and_its_band_the_interval(ax, line):
+    model, X, y = line
+    assert plotting.prediction(model, X, y, level=0.9, ax=ax) is ax
+    curve, points = ax.lines
+    x, shown = curve.get_data()
+    mean, std = model.predict(x[:, None], return_std=True, include_noise=True)
+    np.testing.assert_allclose(shown, mean)
+    np.testing.assert_array_equal(points.get_xdata(), X[:, 0])
+    (band,) = ax.collections
+    edges = band.get_paths()[0].vertices
+    assert edges[:, 1].max() == pytest.approx((mean + ndtri(0.95) * std).max())
+    assert x[0] < X.min() < X.max() < x[-1]
+
+
+def test_a_curve_of_training_data_needs_no_points(ax, line):
+    plotting.prediction(line[0], ax=ax)
+    assert len(ax.lines) == 1
+
+
+@pytest.mark.parametrize(("draw", "which"), [(plotting.mean_map, 0), (plotting.std_map, 1)])
+def test_a_map_shows_the_predictions(ax, plane, draw, which):
+    model, X, _ = plane
+    assert draw(model, X, size=15, ax=ax) is ax
+    (mesh,) = ax.collections
+    x, y = mesh.get_coordinates()[3, 7]
+    expected = model.predict([[x, y]], return_std=True)[which][0]
+    assert mesh.get_array()[3, 7] == pytest.approx(expected)
+
+
+def test_axes_are_named_after_the_columns(ax):
+    pandas = pytest.importorskip("pandas")
+    X, y = data(40, 2)
+    model = nf.ExactGPRegressor(**FIXED).fit(pandas.DataFrame(X, columns=["lon", "lat"]), y)
+    plotting.mean_map(model, size=5, ax=ax)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("lon", "lat")
+
+
+def test_calibration_of_the_right_distribution_is_the_diagonal(ax):
+    n = 2001
+    y = ndtri((np.arange(n) + 0.5) / n)  # a perfect sample
+    plotting.calibration(y, np.zeros(n), np.ones(n), ax=ax)
+    nominal, covered = ax.lines[1].get_data()
+    np.testing.assert_allclose(covered, nominal, atol=0.1)
+
+
+def test_probabilities_of_the_right_distribution_are_flat(ax):
+    n = 2000
+    y = ndtri((np.arange(n) + 0.5) / n)
+    plotting.probabilities(y, np.zeros(n), np.ones(n), ax=ax)
+    assert [bar.get_height() for bar in ax.patches] == pytest.approx([1.0] * 20)
+
+
+def test_residuals_are_in_standard_deviations(ax):
+    plotting.residuals([1.0, 5.0], [2.0, 3.0], [0.5, 4.0], ax=ax)
+    np.testing.assert_allclose(ax.lines[-1].get_ydata(), [-2.0, 0.5])
+
+
+def test_the_chosen_candidate_is_marked(ax):
+    X, y = data(1800, 2)
+    report = nf.LocalGPRegressor(**FIXED, n_scales=1).fit(X, y).report_
+    plotting.error_against_cost(report, ax=ax)
+    candidates, chosen, tolerance = ax.lines
+    assert len(candidates.get_xdata()) == len(report.trials)
+    assert chosen.get_ydata() == [report.divergence]
+    assert tolerance.get_ydata()[0] == report.tolerance
+
+
+def test_what_does_not_suit_is_refused(ax, line, plane):
+    with pytest.raises(ValueError, match="2 columns"):
+        plotting.mean_map(line[0], ax=ax)
+    with pytest.raises(ValueError, match="1 column"):
+        plotting.prediction(plane[0], ax=ax)
+    with pytest.raises(ValueError, match="level"):
+        plotting.prediction(line[0], level=95, ax=ax)
+    with pytest.raises(ValueError, match="no trials"):
+        plotting.error_against_cost(plane[0].report_, ax=ax)
+    with pytest.raises(ValueError, match="std"):
+        plotting.residuals([1.0], [1.0], [0.0], ax=ax)
+    features = nf.FeatureGPRegressor(nf.TaylorFeatures(8), **FIXED).fit(line[1], line[2])
+    with pytest.raises(ValueError, match="give X"):
+        plotting.prediction(features, ax=ax)
+    assert plotting.prediction(features, line[1], ax=ax) is ax
+
+
+def test_nearfield_imports_no_optional_package():
+    code = "import sys, nearfield; print([m for m in ('matplotlib', 'xarray', 'typer') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch, line):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"nearfield\[plot\]"):
+        plotting.prediction(line[0])
