@@ -74,9 +74,7 @@ class LocalPredictor:
                 counts = np.minimum(counts, plan.count) if plan.radius is None else np.maximum(counts, plan.count)
             if plan.features is not None:  # more points than about that are not solved in kernel space
                 counts = np.minimum(counts, 2 * plan.features.n_components)
-            _memory.require(
-                8.0 * float(np.sum(counts**2)), "The local models", "Load the file on a machine with more."
-            )
+            _memory.require(8.0 * float(np.sum(counts**2)), "The local models", "Load the file on a machine with more.")
         if models is None:
             return cls.fit(plan, data, placement, open_centers, n_jobs)
         if len(models) not in (0, len(placement.centers)):

@@ -200,6 +200,11 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             return on_device.score(self, X, y, sample_weight)
         return float(super().score(X, y, sample_weight))
 
+    def _need_arrays(self, method: str) -> None:
+        check_is_fitted(self, "kernel_")
+        if is_tensor(self.y_mean_):
+            raise ValueError(f"{method} needs a model fitted on NumPy arrays; this one was fitted on tensors.")
+
     def _fitted_on_tensors(self, X: Any) -> bool:
         """Whether this model lives on a device; a test point of another library is refused."""
         check_is_fitted(self, "kernel_")
@@ -253,12 +258,14 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         """
         from ..grid import predict_grid
 
+        self._need_arrays("predict_grid")
         return predict_grid(self, axes, size, spacing, include_noise)
 
     def to_html(self, path: Any, X: ArrayLike | None = None, y: ArrayLike | None = None, **options: Any) -> None:
         """Write a page that explains this model, with scores on `X` and `y`; see `nearfield.webpage.write`."""
         from ..webpage import write
 
+        self._need_arrays("to_html")
         write(self, path, X, y, **options)
 
     def _html_repr(self) -> str:
