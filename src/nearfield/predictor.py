@@ -17,7 +17,13 @@ from .local import FeatureModel, KernelModel, LocalModel, Plan, TrainingSet
 Floats = NDArray[Any]
 
 MEMORY_SHARE = 0.25  # of what is free, that models may take
-HOLE_FACTOR = 4  # times as many neighbours for places far from the data
+HOLE_FACTOR, HOLE_MOST = 4, 600  # times as many neighbours for places far from the data, up to so many
+
+
+def plan_for_holes(plan: Plan) -> Plan:
+    """More neighbours, in kernel space: what the long scales say far from the data comes from afar."""
+    assert plan.count is not None
+    return Plan(plan.kernel, None, None, count=max(plan.count, min(HOLE_FACTOR * plan.count, HOLE_MOST)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,12 +137,11 @@ class LocalPredictor:
         hole = np.zeros(len(X), dtype=bool)
         lattice, spacing = self.placement.lattice, self.placement.spacing
         if self.open_centers and self.plan.count is not None:
-            # Outside its cell, a point is better served by neighbours of its own, and by more of them: what the long
-            # scales say there comes from afar.
+            # Outside its cell, a point is better served by neighbours of its own, and by more of them.
             reach = self.placement.reach
             hole = distance > (1.5 * reach[owner] if reach is not None else spacing or np.inf)
             places = np.flatnonzero(hole)
-            wider = Plan(self.plan.kernel, None, None, count=HOLE_FACTOR * self.plan.count)
+            wider = plan_for_holes(self.plan)
             middles = graded_cells(X[places], distance[places])
             mean[places], variance[places] = replace(self, plan=wider)._opened(X[places], middles, with_variance)
         elif self._opens and lattice is not None and spacing is not None:

@@ -10,7 +10,7 @@ import torch
 from .._array import Array as Tensor
 from ..centers import Lattice
 from ..local import Plan
-from ..predictor import HOLE_FACTOR
+from ..predictor import plan_for_holes
 from . import cells, memory, models
 from .models import Batch, KernelBatch, TensorSet
 
@@ -146,10 +146,8 @@ class TensorPredictor:
     def _in_holes(self, X: Tensor, distance: Tensor) -> tuple[Tensor, Tensor]:
         """Points far from all centres, by models opened for the cells they lie in."""
         if self.plan.count is not None:
-            # What the long scales say there comes from afar: more neighbours, in cells that grow with the distance.
-            wider = Plan(self.plan.kernel, None, None, count=HOLE_FACTOR * self.plan.count)
             side = torch.exp2(torch.floor(torch.log2(distance.clamp(min=1e-30) / 4)))[:, None]
-            return self._opened(wider, X, (torch.floor(X / side) + 0.5) * side)
+            return self._opened(plan_for_holes(self.plan), X, (torch.floor(X / side) + 0.5) * side)
         lattice = self.placement.lattice
         assert lattice is not None
         origin = torch.as_tensor(lattice.origin, dtype=X.dtype, device=X.device)
