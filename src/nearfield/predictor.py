@@ -17,17 +17,17 @@ from .local import KernelModel, LocalModel, Plan, TrainingSet
 Floats = NDArray[Any]
 
 MEMORY_SHARE = 0.25  # of what is free, that models may take
+SLACK = 1.03  # of the spacing: up to there the nearest centre answers, so that slivers between cells open no models
 HOLE_FACTOR = 4  # times as many neighbours for places far from the data
 
 
 @dataclass(frozen=True, eq=False)
-class LocalPredictor:
-    """Local models and the data they came from, in units of the length scale.
+class Predictor:
+    """Local models, in units of the length scale, and how they answer together.
 
     Attributes
     ----------
     plan : Plan
-    data : TrainingSet
     placement : Placement
         The centres.
     models : list of LocalModel
@@ -38,44 +38,34 @@ class LocalPredictor:
     """
 
     plan: Plan
-    data: TrainingSet
     placement: Placement
     models: list[LocalModel]
     open_centers: bool
     n_jobs: int | None
 
-    @classmethod
-    def fit(
-        cls, plan: Plan, data: TrainingSet, placement: Placement, open_centers: bool, n_jobs: int | None
-    ) -> LocalPredictor:
-        """Make the model of every centre, if there is room for them."""
-        size = plan.features.n_components if plan.features is not None else plan.count or 0
-        fits = 8.0 * size**2 * len(placement.centers) < MEMORY_SHARE * _memory.available()
-        models = local.fit_all(plan, data, placement.centers, n_jobs) if fits else []
-        return cls(plan, data, placement, models, open_centers, n_jobs)
+    @property
+    def n_samples(self) -> int:
+        """Number of training points."""
+        raise NotImplementedError
 
-    def updated(self, new: TrainingSet) -> LocalPredictor:
-        """The predictor with more data taken in, at the same centres."""
-        old = self.data
-        data = TrainingSet.of(
-            np.concatenate([old.X, new.X]),
-            np.concatenate([old.y[:, :-1], new.y[:, :-1]]),
-            np.concatenate([old.noise, new.noise]),
-        )
-        models: list[LocalModel] = []
-        if self.models:
-            models = local.update_all(self.plan, self.models, new, data, self.placement.centers, self.n_jobs)
-        return LocalPredictor(self.plan, data, self.placement, models, self.open_centers, self.n_jobs)
+    @property
+    def n_columns(self) -> int:
+        """Number of targets and one more."""
+        raise NotImplementedError
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory taken."""
+        return sum(model.n_bytes for model in self.models)
 
     @property
     def n_kernel_space(self) -> int:
         """Number of centres solved in kernel space."""
         return sum(isinstance(model, KernelModel) for model in self.models)
 
-    @property
-    def n_bytes(self) -> int:
-        """Memory of models and data."""
-        return sum(model.n_bytes for model in self.models) + self.data.X.nbytes + self.data.y.nbytes
+    def median_neighbours(self, centers: Floats) -> int:
+        """Number of points in the neighbourhood of a centre, in the median."""
+        raise NotImplementedError
 
     def predict(self, X: Floats, with_variance: bool) -> tuple[Floats, Floats]:
         """Means (m, k + 1) and variances (m,): each by the model of the nearest centre, or of one opened for it."""
@@ -95,7 +85,7 @@ class LocalPredictor:
             middles = graded_cells(X[places], distance[places])
             mean[places], variance[places] = replace(self, plan=wider)._opened(X[places], middles, with_variance)
         elif self._opens and lattice is not None and spacing is not None:
-            hole = distance > spacing
+            hole = distance > SLACK * spacing
             places = np.flatnonzero(hole)
             places = places[self._in_reach(X[places])]
             middles = lattice.middles(lattice.cells(X[places]))
@@ -117,7 +107,7 @@ class LocalPredictor:
         tree = cKDTree(self.placement.centers)
         distance, _ = self._nearest(tree, X)
         opened = blending.share_opened(distance, spacing) if self._opens else np.zeros(len(X))
-        mean, variance = np.zeros((len(X), self.data.y.shape[1])), np.zeros(len(X))
+        mean, variance = np.zeros((len(X), self.n_columns)), np.zeros(len(X))
 
         known = np.flatnonzero(opened < 1)
         if len(known):
@@ -158,12 +148,7 @@ class LocalPredictor:
 
     def _in_reach(self, X: Floats) -> NDArray[np.bool_]:
         """Which points may have data in the neighbourhood of a centre opened for them; elsewhere the prior is right."""
-        radius, spacing = self.plan.radius, self.placement.spacing
-        if len(X) == 0 or radius is None or spacing is None or self.plan.count is not None:
-            return np.ones(len(X), dtype=bool)
-        # Of the cells that share a point, the farthest has its middle 1.5 spacings away.
-        result: NDArray[np.bool_] = self.data.tree.query_radius(X, radius + 1.5 * spacing, count_only=True) > 0
-        return result
+        raise NotImplementedError
 
     def _nearest(self, tree: cKDTree, X: Floats) -> tuple[Floats, NDArray[np.int64]]:
         distance, owner = tree.query(X, workers=n_threads(self.n_jobs))
@@ -178,6 +163,80 @@ class LocalPredictor:
         return local.predict_groups(
             self.plan, self.models, self.placement.centers, X, owner, with_variance, self.n_jobs
         )
+
+    def _opened(self, X: Floats, places: Floats, with_variance: bool) -> tuple[Floats, Floats]:
+        """Each point by a model made for the place given with it."""
+        raise NotImplementedError
+
+    def _prior(self, m: int) -> tuple[Floats, Floats]:
+        return np.zeros((m, self.n_columns)), np.full(m, self.plan.kernel.variance)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalPredictor(Predictor):
+    """Local models and the data they came from, so that centres can be opened anywhere.
+
+    Attributes
+    ----------
+    data : TrainingSet
+    """
+
+    data: TrainingSet
+
+    @classmethod
+    def fit(
+        cls, plan: Plan, data: TrainingSet, placement: Placement, open_centers: bool, n_jobs: int | None
+    ) -> LocalPredictor:
+        """Make the model of every centre, if there is room for them."""
+        size = plan.features.n_components if plan.features is not None else plan.count or 0
+        fits = 8.0 * size**2 * len(placement.centers) < MEMORY_SHARE * _memory.available()
+        models = local.fit_all(plan, data, placement.centers, n_jobs) if fits else []
+        return cls(plan, placement, models, open_centers, n_jobs, data)
+
+    def updated(self, new: TrainingSet) -> LocalPredictor:
+        """The predictor with more data taken in, at the same centres."""
+        old = self.data
+        data = TrainingSet.of(
+            np.concatenate([old.X, new.X]),
+            np.concatenate([old.y[:, :-1], new.y[:, :-1]]),
+            np.concatenate([old.noise, new.noise]),
+        )
+        models: list[LocalModel] = []
+        if self.models:
+            models = local.update_all(self.plan, self.models, new, data, self.placement.centers, self.n_jobs)
+        return LocalPredictor(self.plan, self.placement, models, self.open_centers, self.n_jobs, data)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of training points."""
+        return len(self.data.X)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of targets and one more."""
+        return int(self.data.y.shape[1])
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of models and data."""
+        return super().n_bytes + self.data.X.nbytes + self.data.y.nbytes
+
+    def median_neighbours(self, centers: Floats) -> int:
+        """Number of points in the neighbourhood of a centre, in the median."""
+        n, least = self.n_samples, self.plan.count
+        if self.plan.radius is None or len(centers) == 0:
+            return n if least is None else min(least, n)
+        counts = self.data.tree.query_radius(centers, self.plan.radius, count_only=True)
+        return int(np.median(np.maximum(counts, least or 0)))
+
+    def _in_reach(self, X: Floats) -> NDArray[np.bool_]:
+        """Which points may have data in the neighbourhood of a centre opened for them; elsewhere the prior is right."""
+        radius, spacing = self.plan.radius, self.placement.spacing
+        if len(X) == 0 or radius is None or spacing is None or self.plan.count is not None:
+            return np.ones(len(X), dtype=bool)
+        # Of the cells that share a point, the farthest has its middle 1.5 spacings away.
+        result: NDArray[np.bool_] = self.data.tree.query_radius(X, radius + 1.5 * spacing, count_only=True) > 0
+        return result
 
     def _opened(self, X: Floats, places: Floats, with_variance: bool) -> tuple[Floats, Floats]:
         """Each point by a model made for the place given with it."""
@@ -201,6 +260,3 @@ class LocalPredictor:
                 self.n_jobs,
             )
         return mean, variance
-
-    def _prior(self, m: int) -> tuple[Floats, Floats]:
-        return np.zeros((m, self.data.y.shape[1])), np.full(m, self.plan.kernel.variance)
