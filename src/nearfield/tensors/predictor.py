@@ -10,7 +10,7 @@ import torch
 from .._array import Array as Tensor
 from ..centers import Lattice
 from ..local import Plan
-from ..predictor import plan_for_holes
+from ..predictor import SLACK, plan_for_holes
 from . import cells, memory, models
 from .models import Batch, KernelBatch, TensorSet
 
@@ -87,6 +87,11 @@ class TensorPredictor:
         return sum(len(b.members) for b in self.batches if isinstance(b, KernelBatch))
 
     @property
+    def n_samples(self) -> int:
+        """Number of training points."""
+        return len(self.data.X)
+
+    @property
     def n_bytes(self) -> int:
         """Memory of models and data."""
         return int(sum(b.n_bytes for b in self.batches) + self.data.X.nbytes + self.data.y.nbytes)
@@ -106,7 +111,7 @@ class TensorPredictor:
         if self.open_centers and self.plan.count is not None:
             hole = distance > (1.5 * reach[owner] if reach is not None else spacing or torch.inf)
         elif self.open_centers and self.plan.radius is not None and spacing is not None:
-            hole = distance > spacing
+            hole = distance > SLACK * spacing
         if not bool(hole.any()):
             return self._by_models(X, owner)
         mean, variance = self._prior(X)
