@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .reproduce import reproduce
 
 app = typer.Typer(
     name="nearfield",
@@ -31,3 +32,6 @@ def _options(
     ] = False,
 ) -> None:
     del version
+
+
+app.command()(reproduce)
