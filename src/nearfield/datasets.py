@@ -1,7 +1,7 @@
 """The data sets of the paper: yacht, kin8nm and UK flats.
 
 A file comes from the folder the caller names (`data_dir`, or the environment variable NEARFIELD_DATA), else from a
-cache, else from its public source. Whatever the way, columns, number of rows and a checksum of the numbers must be right.
+cache, else from its public source. Whatever the way, columns, rows and a checksum of the numbers must be right.
 """
 
 from __future__ import annotations

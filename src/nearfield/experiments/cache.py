@@ -51,7 +51,7 @@ class Cache:
         path = self._path(key, "npz")
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic(path) as temporary:
-            np.savez(temporary, **arrays)
+            np.savez(temporary, allow_pickle=False, **arrays)
 
     def _path(self, key: Mapping[str, Any], suffix: str) -> Path:
         text = json.dumps({"format": FORMAT, "version": __version__, **key}, sort_keys=True)

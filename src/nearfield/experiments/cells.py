@@ -20,6 +20,9 @@ from .settings import Settings
 
 Progress = Callable[..., None]
 
+# Raise a method's number where a change of its settings makes stored results out of date.
+REVISIONS = {"ours": 2}
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -135,6 +138,7 @@ class Laboratory:
             "sampling": cell.sampling,
             "D": cell.D,
             "spacing": cell.spacing,
+            **({"revision": REVISIONS[cell.method]} if cell.method in REVISIONS else {}),
         }
 
 

@@ -72,16 +72,11 @@ def _draw(by_data: dict[str, list[Curve]], results: Results, compared: Compared,
                 line = [c for c in curves if c.D == D and c.sampling == sampling]
                 found = [compared[c]["kl"] for c in line]
                 label = f"{SAMPLING_NAMES[sampling]}, D = {D}"
-                axis.errorbar(
-                    places,
+                means, spread = (
                     [f.mean for f in found],
-                    [f.std for f in found],
-                    fmt=f"-{marker}",
-                    ms=4,
-                    lw=1,
-                    color=colour,
-                    label=label,
+                    [[min(f.std, 0.8 * f.mean) for f in found], [f.std for f in found]],
                 )
+                axis.errorbar(places, means, spread, fmt=f"-{marker}", ms=4, lw=1, color=colour, label=label)
                 known = [np.nan if f.published is None else f.published for f in found]
                 axis.plot(places, known, color=colour, alpha=0.25, lw=5, zorder=0)
             own = next(compared[c]["kl"].mean for c in curves if c.method == "ours" and c.D == D)
@@ -92,7 +87,8 @@ def _draw(by_data: dict[str, list[Curve]], results: Results, compared: Compared,
         axis.set_xticks(places, [f"{_theta(s)}\n{count:.0f}" for s, count in zip(spacings, counts, strict=True)])
         axis.set(yscale="log", title=TITLES[data], xlabel="theta, centroids")
     axes[0, 0].set_ylabel("KL per test point")
-    axes[0, -1].legend(frameon=False, fontsize=8)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     return figure
 
 

@@ -91,7 +91,8 @@ def _draw(by_data: dict[str, list[Curve]], compared: Compared, exact: dict[str, 
                 # What rounding leaves of zero has no place on a logarithmic axis.
                 means = [np.nan if measure == "kl" and f.mean < 1e-12 else f.mean for f in found]
                 sizes, label = [c.D for c in line], method_name(method, sampling, spacing)
-                spread = [f.std for f in found]
+                # On a logarithmic axis a bar must not reach zero.
+                spread = [[min(f.std, 0.8 * f.mean) for f in found], [f.std for f in found]]
                 style = _STYLES[method, sampling]
                 axis.errorbar(sizes, means, spread, fmt=style, ms=4, lw=1.2, color=colour, label=label)
                 known = [np.nan if f.published is None else f.published for f in found]
@@ -107,5 +108,6 @@ def _draw(by_data: dict[str, list[Curve]], compared: Compared, exact: dict[str, 
         axes[1, column].set_yscale("log")
     axes[0, 0].set_ylabel("RMSE")
     axes[1, 0].set_ylabel("KL per test point")
-    axes[0, 1].legend(frameon=False, fontsize=8)
+    handles = dict(zip(*reversed(axes[0, 1].get_legend_handles_labels()), strict=True))
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles) // 2, frameon=False)
     return figure

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import KDTree
 
-from .. import local
+from .. import centers, local
 from ..estimators import FeatureGPRegressor, LocalGPRegressor
 from ..features import FourierFeatures, MaclaurinFeatures, TaylorFeatures
 from .problems import Problem
@@ -105,9 +105,9 @@ def our_parameters(Z: Floats, D: int) -> dict[str, Any]:
             "spacing": SPACING,
             "radius": max(degree**0.5, SPACING),
         }
-    tree = KDTree(Z)
+    tree, middles = KDTree(Z), centers.farthest_points(Z, SPACING)
     radii = np.arange(SPACING, 10.01, 0.5)
-    crowds = [float(np.mean(tree.query_radius(Z, radius, count_only=True))) for radius in radii]
+    crowds = [float(np.mean(tree.query_radius(middles, radius, count_only=True))) for radius in radii]
     fitting = [float(radius) for radius, crowd in zip(radii, crowds, strict=True) if crowd <= CROWDED * D]
     if fitting:
         return {"features": "kernel", "spacing": SPACING, "radius": max(fitting)}

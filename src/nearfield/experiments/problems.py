@@ -75,7 +75,7 @@ class Problem:
     hyperparameters: Hyperparameters
     mean: Floats
     std: Floats
-    _counts: dict[float, int] = field(default_factory=dict)
+    _centroids: dict[float, Floats] = field(default_factory=dict)
 
     @property
     def key(self) -> dict[str, Any]:
@@ -87,15 +87,13 @@ class Problem:
         return self.X / self.hyperparameters.length_scale
 
     def centroids(self, spacing: float) -> Floats:
-        """Farthest-point centroids of the training points, in length scales, the mean first (Algorithm 1)."""
-        # Coarser sets are the beginnings of finer ones, so the finest made so far serves them all.
-        if spacing not in self._counts:
-            found = centers.farthest_points(self._scaled, spacing)
-            self._counts[spacing] = len(found)
-            if len(found) > len(self.__dict__.get("_finest", ())):
-                object.__setattr__(self, "_finest", found)
-        result: Floats = self.__dict__["_finest"][: self._counts[spacing]]
-        return result
+        """Farthest-point centroids of the training points, in length scales, the mean first (Algorithm 1).
+
+        Those of a large spacing are the first of those of a small one.
+        """
+        if spacing not in self._centroids:
+            self._centroids[spacing] = centers.farthest_points(self._scaled, spacing)
+        return self._centroids[spacing]
 
     def owners(self, spacing: float | None) -> Integers:
         """Which centroid answers for each test point; without a spacing the first, the training mean, does for all."""

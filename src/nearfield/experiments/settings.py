@@ -18,7 +18,7 @@ _QUICK_SEEDS = {
     "published": {"uk_flats": 1, "yacht": 3, "kin8nm": 1},
     "converged": {"uk_flats": 1, "yacht": 1, "kin8nm": 1},
 }
-_QUICK_SIZES = {"uk_flats": (1000, 400), "yacht": (200, 108), "kin8nm": (800, 200)}
+_QUICK_SIZES = {"uk_flats": (1500, 500), "yacht": (200, 108), "kin8nm": (1500, 300)}
 SIZES = {"uk_flats": (10_000, 3844), "yacht": (200, 108), "kin8nm": (7372, 820)}
 
 
@@ -59,6 +59,10 @@ class Settings:
         """Thresholds theta of the clusters figure, in length scales."""
         del data
         return (16.0, 4.0, 2.0, 1.0) if self.quick else (16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125)
+
+    def is_full(self, data: str) -> bool:
+        """Whether the training set has the paper's size, so that results can be compared."""
+        return self.sizes(data) == SIZES[data]
 
     @property
     def cluster_sizes(self) -> tuple[int, ...]:
