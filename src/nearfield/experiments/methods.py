@@ -15,11 +15,13 @@ from .. import centers, local
 from ..estimators import FeatureGPRegressor, LocalGPRegressor
 from ..features import FourierFeatures, MaclaurinFeatures, TaylorFeatures
 from .problems import Problem
+from .shifting import ShiftedSketches
 
 Floats = NDArray[Any]
 Prediction = tuple[Floats, Floats]
 
 SPACING = 2.0  # of our own local models, in length scales
+MANY, SMALL = 8, 256  # centroids from which, and features up to which, the factors of sketches are worth keeping
 CROWDED = 1.25  # neighbourhoods may hold this many times D points on average and still be solved in kernel space
 
 
@@ -61,10 +63,12 @@ def maclaurin(
     finest = min((s for s in spacings if s is not None), default=None)
     centroids = problem.X.mean(axis=0)[None] / fixed.length_scale if finest is None else problem.centroids(finest)
     mean, variance = np.empty((len(spacings), len(X_test))), np.empty((len(spacings), len(X_test)))
-    for c in np.unique(np.concatenate(owners)):
+    asking = np.unique(np.concatenate(owners))
+    shifted = ShiftedSketches.of(plan, data) if len(asking) >= MANY and D <= SMALL else None
+    for c in asking:
         if stopped():
             raise StoppedError
-        model = local.fit_one(plan, data.X - centroids[c], data.y, data.noise)
+        model = shifted.fit(centroids[c]) if shifted else local.fit_one(plan, data.X - centroids[c], data.y, data.noise)
         asked = np.flatnonzero(np.any([owner == c for owner in owners], axis=0))
         found, spread = model.predict(plan, X_test[asked] - centroids[c], True)
         assert spread is not None

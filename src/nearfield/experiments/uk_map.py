@@ -17,6 +17,7 @@ from .drawing import panels
 from .methods import our_parameters
 from .problems import Hyperparameters, Problem
 from .report import Row, Section, Table, number, save_picture
+from .shifting import AroundTestPoints
 
 NAME, TITLE, DATA = "uk-map", "Figure 3: a map of prices", ("uk_flats",)
 D = 100
@@ -29,11 +30,10 @@ Floats = NDArray[Any]
 def models(fixed: Hyperparameters, X: Floats, seed: int) -> dict[str, Any]:
     """The approximations of the figure, and ours."""
     given = {**fixed.as_parameters(), "n_jobs": 1}
-    paper = LocalGPRegressor.from_paper
     return {
         "Fourier": FeatureGPRegressor(FourierFeatures(D, random_state=seed), **given),
-        "Maclaurin around the mean": paper(D, centers="mean", random_state=seed, **given),
-        "Maclaurin around the test points": paper(D, centers="test", random_state=seed, **given),
+        "Maclaurin around the mean": LocalGPRegressor.from_paper(D, centers="mean", random_state=seed, **given),
+        "Maclaurin around the test points": AroundTestPoints(D, random_state=seed, **given),
         "ours": LocalGPRegressor(n_scales=1, random_state=seed, **our_parameters(X / fixed.length_scale, D), **given),
     }
 
