@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nearfield as nf
-from nearfield.experiments import methods
+from nearfield.experiments import authors, methods
 from nearfield.experiments.problems import Hyperparameters, Problem, published_hyperparameters
 from nearfield.experiments.shifting import AroundTestPoints
 
@@ -24,6 +24,7 @@ def problem():
 @pytest.mark.parametrize("many", [1, 1000])
 def test_all_spacings_at_once_are_the_papers_algorithm(problem, sampling, many, monkeypatch):
     monkeypatch.setattr(methods, "MANY", many)  # with and without the factors kept
+    monkeypatch.setattr(methods, "authors_plan", lambda plan, *_: plan)
     spacings = [None, 4.0, 1.0, 0.5]
     for spacing, (mean, std) in zip(spacings, methods.maclaurin(problem, sampling, 24, spacings), strict=True):
         given = {"centers": "mean"} if spacing is None else {"spacing": spacing}
@@ -33,6 +34,38 @@ def test_all_spacings_at_once_are_the_papers_algorithm(problem, sampling, many, 
         expected, expected_std = model.predict(problem.X_test, return_std=True, include_noise=True)
         np.testing.assert_allclose(mean, expected, atol=1e-9)
         np.testing.assert_allclose(std, expected_std, atol=1e-9)
+
+
+@pytest.mark.parametrize("sampling", ["rademacher", "tensor_srht"])
+def test_the_authors_allocation_has_at_least_degree_two(sampling):
+    z = 0.4 * np.random.RandomState(0).standard_normal((200, 8))
+    shares = authors.counts(z, 32, sampling)
+    assert sum(shares.values()) == 31
+    assert max(shares) >= 2
+    assert authors.counts(z, 2, sampling) == {1: 1}
+
+
+def test_the_authors_bias_counts_each_point_with_itself():
+    z = np.random.RandomState(0).standard_normal((40, 2)) * 0.8
+    spread = 0.5 * np.add.outer((z**2).sum(axis=1), (z**2).sum(axis=1))
+    product = z @ z.T
+    lacking, term = np.exp(product - spread), np.exp(-spread)
+    biases = []
+    for n in range(1, 8):
+        lacking = lacking - term
+        biases.append(np.mean(lacking**2))
+        term = term * product / n
+    captured = {}
+
+    def capture(errors, *_, **__):
+        captured["bias"] = errors.bias
+        return {}, 0.0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(authors.allocation, "optimal_counts", capture)
+        authors.counts(z, 64, "rademacher")
+    assert np.all(np.isinf(captured["bias"][:2]))
+    np.testing.assert_allclose(captured["bias"][2:7], biases[2:7], rtol=1e-9)
 
 
 def test_around_the_test_points(problem):

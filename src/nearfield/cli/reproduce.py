@@ -43,6 +43,9 @@ def reproduce(
     protocol: Annotated[
         Protocol, typer.Option(help="Hyperparameters of the paper, learnt ones, or both.")
     ] = Protocol.both,
+    so_far: Annotated[
+        bool, typer.Option("--so-far", help="Compute no more of clusters and features: show what earlier runs left.")
+    ] = False,
 ) -> None:
     """Run the experiments of the paper again: pictures, numbers and verdicts in one page.
 
@@ -55,7 +58,7 @@ def reproduce(
     from ._progress import bars
 
     chosen = PROTOCOLS if protocol is Protocol.both else (protocol.value,)
-    settings = Settings(out, Path(data_dir) if data_dir else None, seeds, quick, chosen)
+    settings = Settings(out, Path(data_dir) if data_dir else None, seeds, quick, chosen, compute=not so_far)
     with bars() as show:
         sections = run(settings, figures or (), show)
     for section in sections:

@@ -15,13 +15,13 @@ from .._parallel import n_threads, worker_threads
 from ..datasets import Dataset
 from . import methods
 from .cache import Cache
-from .problems import Problem, make_problem, problem_key
+from .problems import Problem, is_known, make_problem, problem_key
 from .settings import Settings
 
 Progress = Callable[..., None]
 
 # Raise a method's number where a change of its settings makes stored results out of date.
-REVISIONS = {"ours": 2}
+REVISIONS = {"ours": 2, "maclaurin": 2}
 
 
 @dataclass(frozen=True)
@@ -68,15 +68,26 @@ class Laboratory:
         """The split, its hyperparameters and the exact process's answer."""
         return make_problem(self.datasets[data], protocol, seed, self.settings.sizes(data), self.cache)
 
+    def known_problems(self, data: str, protocol: str) -> list[Problem]:
+        """The problems of all seeds; without `compute`, of those that an earlier run made."""
+        seeds: Iterable[int] = range(self.settings.n_seeds(data, protocol))
+        if not self.settings.compute:
+            sizes = self.settings.sizes(data)
+            seeds = [s for s in seeds if is_known(self.cache, problem_key(data, protocol, s, *sizes))]
+        return [self.problem(data, protocol, seed) for seed in seeds]
+
     def run(self, cells: Iterable[Cell], stage: str) -> Results:
-        """Results of all cells: from the cache, or computed, over threads, and put there."""
+        """Results of all cells: from the cache, or computed, over threads, and put there.
+
+        Without `compute` in the settings, results of those in the cache alone.
+        """
         wanted = list(dict.fromkeys(cells))
         results: Results = {}
         for cell in wanted:
             stored = self.cache.get(self._key(cell))
             if stored is not None:
                 results[cell] = Record(**stored)
-        missing = [cell for cell in wanted if cell not in results]
+        missing = [cell for cell in wanted if cell not in results] if self.settings.compute else []
         groups = _by(missing, lambda c: (c.data, c.protocol, c.seed))
         done, total = 0.0, sum(_rough_cost(cell, self.settings.sizes(cell.data)) for cell in wanted) or 1.0
         done = sum(_rough_cost(cell, self.settings.sizes(cell.data)) for cell in results)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,31 @@ from . import published
 from .cells import Laboratory, Results
 from .drawing import method_name
 from .report import Row, Table, number
-from .settings import TITLES, Settings
-from .sweeps import Curve, compare_curve
+from .settings import DATA, TITLES, Settings
+from .sweeps import Curve, cells_of, compare_curve
 from .verdicts import AGREES, DIFFERS, Comparison
 
 Compared = dict[Curve, dict[str, Comparison]]
+
+
+def compute(
+    laboratory: Laboratory, curves_of: Callable[..., Iterable[Curve]], name: str, protocol: str
+) -> tuple[dict[str, list[Curve]], Results]:
+    """Curves by data set, those with any result, and the results."""
+    settings = laboratory.settings
+    by_data: dict[str, list[Curve]] = {}
+    results: Results = {}
+    for data in DATA:
+        curves = list(curves_of(settings, data, protocol))
+        results |= laboratory.run(cells_of(curves, settings), f"{name}, {TITLES[data]}, {protocol}")
+        known = [curve for curve in curves if curve.records(results, settings)]
+        if known:
+            by_data[data] = known
+    if not by_data:
+        raise ValueError(
+            f"Nothing of {name} has been computed yet under the {protocol} protocol: run it without --so-far."
+        )
+    return by_data, results
 
 
 def compare_all(curves: Sequence[Curve], results: Results, settings: Settings) -> Compared:
@@ -57,13 +77,17 @@ def rows_of(curves: Sequence[Curve], results: Results, compared: Compared, setti
 
 def table_of(title: str, curves: Sequence[Curve], compared: Compared, results: Results, settings: Settings) -> Table:
     """One row a curve: centroids, KL and RMSE with the published values, differences and verdicts."""
-    header = ["method", "D", "theta / l", "centroids", "KL per point", "published", "s.e.", "verdict"]
+    header = ["method", "D", "theta / l", "seeds", "centroids", "KL per point", "published", "s.e.", "verdict"]
     header += ["RMSE", "published", "s.e.", "verdict"]
     rows = []
     for curve in curves:
         records = curve.records(results, settings)
         row = [method_name(curve.method, curve.sampling, curve.spacing), str(curve.D)]
-        row += ["" if curve.spacing is None else f"{curve.spacing:g}", f"{np.mean([r.n_centers for r in records]):.4g}"]
+        row += [
+            "" if curve.spacing is None else f"{curve.spacing:g}",
+            str(len(records)),
+            f"{np.mean([r.n_centers for r in records]):.4g}",
+        ]
         for measure in ("kl", "rmse"):
             found = compared[curve][measure]
             z = "" if found.z is None else f"{found.z:+.1f}"
@@ -158,12 +182,11 @@ def hyperparameter_table(laboratory: Laboratory, protocol: str, data: Sequence[s
     """What the hyperparameters are, and the exact process's RMSE."""
     rows = []
     for name in data:
-        for seed in range(laboratory.settings.n_seeds(name, protocol)):
-            problem = laboratory.problem(name, protocol, seed)
+        for problem in laboratory.known_problems(name, protocol):
             fixed = problem.hyperparameters
             rmse = float(np.sqrt(np.mean((problem.mean - problem.y_test) ** 2)))
             values = [fixed.length_scale, fixed.signal_variance, fixed.noise_variance, rmse]
-            rows.append([TITLES[name], str(seed), *(number(v, 4) for v in values)])
+            rows.append([TITLES[name], str(problem.seed), *(number(v, 4) for v in values)])
     header = ["data", "seed", "length scale", "signal variance", "noise variance", "RMSE of the exact process"]
     return Table(f"Hyperparameters, {protocol}", header, rows)
 

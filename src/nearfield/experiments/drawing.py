@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+from .verdicts import Comparison
 
 COLOURS = {
     "exact": "#1b1f24",
@@ -49,3 +52,18 @@ def method_name(method: str, sampling: str, spacing: float | None) -> str:
     if method == "fourier":
         return f"Fourier, {kind}"
     return f"Maclaurin, {kind}" + ("" if spacing is None else ", local")
+
+
+def bars(found: Sequence[Comparison]) -> list[list[float]]:
+    """Lengths of error bars of one standard deviation, below and above; on a logarithmic axis none may reach zero."""
+    return [[min(f.std, 0.8 * f.mean) for f in found], [f.std for f in found]]
+
+
+def legend_below(figure: Any, axes: Any) -> None:
+    """One legend for all panels, in two rows below them."""
+    known: dict[str, Any] = {}
+    for axis in axes.flat:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            known.setdefault(label, handle)
+    n_columns = -(-len(known) // 2)
+    figure.legend(known.values(), known.keys(), loc="outside lower center", ncols=n_columns, frameon=False)

@@ -6,13 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from .cells import Laboratory, Results
-from .comparing import Compared, agreement_findings, compare_all, factors, hyperparameter_table, rows_of, table_of
-from .drawing import COLOURS, method_name, panels
+from .cells import Laboratory
+from .comparing import (
+    Compared,
+    agreement_findings,
+    compare_all,
+    compute,
+    factors,
+    hyperparameter_table,
+    rows_of,
+    table_of,
+)
+from .drawing import COLOURS, bars, legend_below, method_name, panels
 from .report import Row, Section, save_picture
 from .settings import DATA as ALL_DATA
 from .settings import TITLES
-from .sweeps import Curve, cells_of, feature_curves
+from .sweeps import Curve, feature_curves
 
 NAME, TITLE, DATA = "features", "Figure 4, bottom: RMSE and KL against the number of features", ALL_DATA
 _STYLES = {
@@ -31,10 +40,7 @@ def run(laboratory: Laboratory) -> tuple[Section, list[Row]]:
     rows: list[Row] = []
     pictures, findings, tables = [], [], []
     for protocol in settings.protocols:
-        by_data = {data: list(feature_curves(settings, data, protocol)) for data in DATA}
-        results: Results = {}
-        for data, curves in by_data.items():
-            results |= laboratory.run(cells_of(curves, settings), f"{NAME}, {TITLES[data]}, {protocol}")
+        by_data, results = compute(laboratory, feature_curves, NAME, protocol)
         every = [curve for curves in by_data.values() for curve in curves]
         compared = compare_all(every, results, settings)
         rows += rows_of(every, results, compared, settings)
@@ -57,11 +63,9 @@ def run(laboratory: Laboratory) -> tuple[Section, list[Row]]:
 
 
 def _exact_rmse(laboratory: Laboratory, data: str, protocol: str) -> float:
-    values = []
-    for seed in range(laboratory.settings.n_seeds(data, protocol)):
-        problem = laboratory.problem(data, protocol, seed)
-        values.append(np.sqrt(np.mean((problem.mean - problem.y_test) ** 2)))
-    return float(np.mean(values))
+    problems = laboratory.known_problems(data, protocol)
+    values = [np.sqrt(np.mean((p.mean - p.y_test) ** 2)) for p in problems]
+    return float(np.mean(values)) if values else float("nan")
 
 
 def _winners(by_data: dict[str, list[Curve]], compared: Compared, protocol: str) -> list[str]:
@@ -69,8 +73,11 @@ def _winners(by_data: dict[str, list[Curve]], compared: Compared, protocol: str)
     for data, curves in by_data.items():
         wins = []
         for D in sorted({c.D for c in curves}):
-            best = min((c for c in curves if c.D == D and c.method != "ours"), key=lambda c: compared[c]["kl"].mean)
-            ours = next(compared[c]["kl"].mean for c in curves if c.D == D and c.method == "ours")
+            others = [c for c in curves if c.D == D and c.method != "ours"]
+            own = [compared[c]["kl"].mean for c in curves if c.D == D and c.method == "ours"]
+            if not others or not own:
+                continue
+            best, ours = min(others, key=lambda c: compared[c]["kl"].mean), own[0]
             ratio = "exact" if ours < 1e-12 else f"{compared[best]['kl'].mean / ours:.2g}"
             wins.append(f"D = {D}: {ratio}")
         lines.append(
@@ -91,10 +98,8 @@ def _draw(by_data: dict[str, list[Curve]], compared: Compared, exact: dict[str, 
                 # What rounding leaves of zero has no place on a logarithmic axis.
                 means = [np.nan if measure == "kl" and f.mean < 1e-12 else f.mean for f in found]
                 sizes, label = [c.D for c in line], method_name(method, sampling, spacing)
-                # On a logarithmic axis a bar must not reach zero.
-                spread = [[min(f.std, 0.8 * f.mean) for f in found], [f.std for f in found]]
                 style = _STYLES[method, sampling]
-                axis.errorbar(sizes, means, spread, fmt=style, ms=4, lw=1.2, color=colour, label=label)
+                axis.errorbar(sizes, means, bars(found), fmt=style, ms=4, lw=1.2, color=colour, label=label)
                 known = [np.nan if f.published is None else f.published for f in found]
                 axis.plot(sizes, known, color=colour, alpha=0.2, lw=5, zorder=0)
         axes[0, column].axhline(exact[data], color="k", lw=0.8)
@@ -108,6 +113,5 @@ def _draw(by_data: dict[str, list[Curve]], compared: Compared, exact: dict[str, 
         axes[1, column].set_yscale("log")
     axes[0, 0].set_ylabel("RMSE")
     axes[1, 0].set_ylabel("KL per test point")
-    handles = dict(zip(*reversed(axes[0, 1].get_legend_handles_labels()), strict=True))
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles) // 2, frameon=False)
+    legend_below(figure, axes)
     return figure

@@ -14,6 +14,7 @@ from sklearn.neighbors import KDTree
 from .. import centers, local
 from ..estimators import FeatureGPRegressor, LocalGPRegressor
 from ..features import FourierFeatures, MaclaurinFeatures, TaylorFeatures
+from .authors import authors_plan
 from .problems import Problem
 from .shifting import ShiftedSketches
 
@@ -50,14 +51,16 @@ def maclaurin(
 ) -> list[Prediction]:
     """The paper's method for several thresholds theta, in length scales; None is the map around the training mean.
 
-    This is `LocalGPRegressor.from_paper` for each spacing. Only centroids that answer for a test point are made, and
-    each once: those of a large threshold are among those of a small one.
+    This is `LocalGPRegressor.from_paper` for each spacing, but for the allocation, which is the authors'. Only
+    centroids that answer for a test point are made, and each once: those of a large threshold are among those of a
+    small one.
     """
     fixed = problem.hyperparameters
     base = LocalGPRegressor.from_paper(
         D, sampling=sampling, centers="mean", random_state=problem.seed, n_jobs=1, **fixed.as_parameters()
     ).fit(problem.X, problem.y)
-    plan, data = base._predictor.plan, base._predictor.data
+    data = base._predictor.data
+    plan = authors_plan(base._predictor.plan, data.X, D, sampling, problem.seed)
     X_test = problem.X_test / fixed.length_scale
     owners = [problem.owners(spacing) for spacing in spacings]
     finest = min((s for s in spacings if s is not None), default=None)

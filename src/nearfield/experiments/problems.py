@@ -109,6 +109,11 @@ def problem_key(data: str, protocol: str, seed: int, n_train: int, n_test: int) 
     return {"data": data, "protocol": protocol, "seed": seed, "n_train": n_train, "n_test": n_test}
 
 
+def is_known(cache: Cache, key: dict[str, Any]) -> bool:
+    """Whether the reference of a problem has been computed."""
+    return cache.get_arrays({"kind": "reference", **key}) is not None
+
+
 def make_problem(
     dataset: Dataset, protocol: str, seed: int, sizes: tuple[int, int], cache: Cache, n_jobs: int | None = None
 ) -> Problem:

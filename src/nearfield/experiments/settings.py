@@ -37,6 +37,8 @@ class Settings:
         Smaller training sets and fewer cells: a look at everything, not a comparison.
     protocols : tuple of str
         "published", "converged" or both.
+    compute : bool
+        Where False, the clusters and features figures show what earlier runs computed, and nothing more.
     """
 
     out: Path
@@ -44,6 +46,7 @@ class Settings:
     seeds: int | None = None
     quick: bool = False
     protocols: tuple[str, ...] = PROTOCOLS
+    compute: bool = True
 
     def n_seeds(self, data: str, protocol: str) -> int:
         """How many splits of a data set."""

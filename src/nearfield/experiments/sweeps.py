@@ -32,8 +32,9 @@ class Curve:
         return Cell(self.data, self.protocol, seed, self.method, self.sampling, self.D, self.spacing)
 
     def records(self, results: Results, settings: Settings) -> list[Record]:
-        """Its results, one a seed."""
-        return [results[self.cell(seed)] for seed in range(settings.n_seeds(self.data, self.protocol))]
+        """Its results, one a seed; of a run that is not complete, those there are."""
+        cells = [self.cell(seed) for seed in range(settings.n_seeds(self.data, self.protocol))]
+        return [results[cell] for cell in cells if cell in results]
 
 
 def fourier_samplings(data: str) -> tuple[str, ...]:
