@@ -88,6 +88,19 @@ def test_an_interrupted_run_goes_on_where_it_stopped(folder, tiny, tmp_path, mon
     assert again == results
 
 
+def test_so_far_shows_what_there_is_and_computes_nothing(folder, tiny, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out"
+    arguments = ("features", "--protocol", "published", "--seeds", "2", "--so-far")
+    _refused(capsys, command(folder, out, *arguments), "Nothing of features", "--so-far")
+    cells = [Cell("kin8nm", "published", 0, "fourier", "gaussian", D) for D in (8, 16)]
+    _laboratory(folder, out).run(cells, "stage")
+    for name in ("fourier", "maclaurin", "ours"):
+        monkeypatch.delattr(methods, name)
+    assert command(folder, out, *arguments) == 0
+    rows = list(csv.DictReader((out / "features.csv").open()))
+    assert [(r["data"], r["D"], r["seed"]) for r in rows] == [("kin8nm", "8", "0"), ("kin8nm", "16", "0")]
+
+
 def test_results_are_kept_by_everything_that_determines_them(tmp_path):
     cache = Cache(tmp_path)
     cache.put({"a": 1, "b": None}, {"x": 0.1})
