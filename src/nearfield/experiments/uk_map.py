@@ -58,15 +58,16 @@ def run(laboratory: Laboratory) -> tuple[Section, list[Row]]:
     }
     picture = save_picture(_draw(problem, lon, lat, answers, divergences), settings.out, NAME)
     fixed = problem.hyperparameters
-    collapsed, prior = answers["Maclaurin around the mean"][1], fixed.signal_variance
     far = std > (0.98 * fixed.signal_variance + fixed.noise_variance) ** 0.5
+    latent = {name: float(np.mean(answers[name][1][far] ** 2 - fixed.noise_variance)) for name in divergences}
+    shares = {name: variance / fixed.signal_variance for name, variance in latent.items()}
     table = [
         [
             name,
             number(float(kl.sum())),
             number(float(kl.mean())),
             number(float(kl[~far].mean())),
-            number(float(np.mean(answers[name][1][far] ** 2 - fixed.noise_variance) / fixed.signal_variance)),
+            number(shares[name]),
         ]
         for name, kl in divergences.items()
     ]
@@ -76,9 +77,9 @@ def run(laboratory: Laboratory) -> tuple[Section, list[Row]]:
         "From the nearest to the exact process to the farthest: " + ", ".join(order) + ".",
         "The paper's order, around the test points best of its three: "
         + ("the same here." if paper_order[0] == "Maclaurin around the test points" else "NOT the same here."),
-        "Around the training mean the kernel has vanished before the coast is reached: where there are no data, the "
-        f"variance is {float(np.mean(collapsed[far] ** 2 - fixed.noise_variance)) / prior:.2g} of the prior's; around "
-        "the test points and with ours it is the prior's, as it should be.",
+        "Where there are no data the variance should be the prior's. Its share of that: "
+        + ", ".join(f"{name} {share:.2g}" for name, share in shares.items())
+        + ". Around the training mean the kernel vanishes before the coast is reached.",
         f"Length scale {fixed.length_scale:.3g} degrees (published {PUBLISHED_LENGTH}), {len(problem.X)} flats of "
         "another month than the paper's.",
     ]
