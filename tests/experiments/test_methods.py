@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nearfield as nf
-from nearfield.experiments import authors, methods
+from nearfield.experiments import authors, methods, shifting
 from nearfield.experiments.problems import Hyperparameters, Problem, published_hyperparameters
 from nearfield.experiments.shifting import AroundTestPoints
 
@@ -74,6 +74,20 @@ def test_around_the_test_points(problem):
     model = nf.LocalGPRegressor.from_paper(24, centers="test", **given).fit(problem.X, problem.y)
     expected = model.predict(problem.X_test, return_std=True, include_noise=True)
     np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_chunks_far_from_a_centre_may_be_left_out(problem, monkeypatch):
+    given = {"random_state": 0, **problem.hyperparameters.as_parameters()}
+    X = np.concatenate([problem.X, problem.X + 40.0])
+    y = np.concatenate([problem.y, problem.y])
+    expected = nf.LocalGPRegressor.from_paper(24, centers="test", **given).fit(X, y)
+    monkeypatch.setattr(shifting, "CHUNK", 32)
+    found = AroundTestPoints(24, **given).fit(X, y)
+    assert len(found.shifted.lower) == 7
+    for points in (problem.X_test, problem.X_test + 40.0, problem.X_test + 9.0):
+        np.testing.assert_allclose(
+            found.predict(points, True, True), expected.predict(points, return_std=True, include_noise=True), atol=1e-9
+        )
 
 
 def test_centroids_of_large_thresholds_come_first(problem):

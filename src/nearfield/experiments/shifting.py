@@ -20,6 +20,9 @@ from ..features import maclaurin, sketch
 Floats = NDArray[Any]
 
 CHUNK = 512  # points whose features stay in the cache
+# Squared distance, in length scales, beyond which features of degree up to 15 are rounding errors: exp(-r^2) r^30 / 15!
+# is 1e-28 there, with room for the scatter of the sketches.
+NOTHING = 110.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +33,20 @@ class ShiftedSketches:
     ----------
     plan : Plan
         With a single map of the paper's kind: the constant exact, sketches above.
-    data : TrainingSet
+    X, y, noise : ndarray
+        Training points, so ordered that neighbours in space are near in memory, their targets and noise.
+    lower, upper : ndarray of shape (n_chunks, d)
+        Boxes around the points of each chunk.
     factors : list of list of ndarray of shape (D_n, n)
         `W_i X'` for each sketch and each of its factors.
     """
 
     plan: local.Plan
-    data: local.TrainingSet
+    X: Floats
+    y: Floats
+    noise: Floats
+    lower: Floats
+    upper: Floats
     map: maclaurin.MaclaurinMap
     factors: list[list[Floats]]
 
@@ -47,24 +57,30 @@ class ShiftedSketches:
         (drawn,) = plan.features.maps
         assert isinstance(drawn, maclaurin.MaclaurinMap)
         assert drawn.monomials.n_components == 1
-        return cls(plan, data, drawn, [_factors(part, data.X) for _, part in drawn.sketches])
+        order = np.asarray(data.tree.get_arrays()[1])
+        X = data.X[order]
+        starts = np.arange(0, len(X), CHUNK)
+        lower, upper = np.minimum.reduceat(X, starts), np.maximum.reduceat(X, starts)
+        factors = [_factors(part, X) for _, part in drawn.sketches]
+        return cls(plan, X, data.y[order], data.noise[order], lower, upper, drawn, factors)
 
     def fit(self, center: Floats) -> local.FeatureModel:
         """The model around a centre on all points: `local.fit_one`, up to rounding."""
         D = self.map.n_components
         moves = [_factors(part, center[None]) for _, part in self.map.sketches]
-        gram, cross = np.zeros((D, D), order="F"), np.zeros((D, self.data.y.shape[1]))
-        for start in range(0, len(self.data.X), CHUNK):
-            chunk = slice(start, start + CHUNK)
+        gram, cross = np.zeros((D, D), order="F"), np.zeros((D, self.y.shape[1]))
+        gaps = np.maximum(np.maximum(self.lower - center, center - self.upper), 0.0)
+        for i in np.flatnonzero(np.einsum("ij,ij->i", gaps, gaps) < NOTHING):
+            chunk = slice(i * CHUNK, (i + 1) * CHUNK)
             rows = self._rows(center, moves, chunk)
-            root = 1.0 / np.sqrt(self.data.noise[chunk])
+            root = 1.0 / np.sqrt(self.noise[chunk])
             rows *= root
             linalg.add_gram_of_rows(rows, gram)
-            cross += rows @ (self.data.y[chunk] * root[:, None])
+            cross += rows @ (self.y[chunk] * root[:, None])
         return local.finish(self.plan, gram, cross)
 
     def _rows(self, center: Floats, moves: list[list[Floats]], chunk: slice) -> Floats:
-        Z = self.data.X[chunk] - center
+        Z = self.X[chunk] - center
         prefactor = np.exp(-0.5 * np.einsum("ij,ij->i", Z, Z))
         rows = np.empty((self.map.n_components, len(Z)))
         rows[0] = prefactor
