@@ -1,6 +1,6 @@
 """Turn the output folder of `nearfield reproduce` into `docs/reproduction.md` and its pictures.
 
-python docs/make_reproduction.py reproduction
+python docs/make_reproduction.py reproduction "A note on the run"
 """
 
 import shutil
@@ -52,7 +52,7 @@ where no folder is named; UK flats has to be put together by hand, and the messa
 """
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, note: str) -> None:
     """Write the page, the page of all cells, and copy the pictures."""
     sections = recall_sections(list(FIGURES), folder / "cells" / "sections")
     images = DOCS / "images" / "reproduction"
@@ -63,7 +63,12 @@ def main(folder: Path) -> None:
     short = [_with_tables(s, short=True).markdown("images/reproduction/") for s in sections]
     every = [_with_tables(s, short=False) for s in sections]
     cells = ["# The paper, reproduced: every cell\n", *(_tables(s) for s in every if s.tables)]
-    page = [INTRODUCTION, *short, "Every cell with its verdict: [all tables](reproduction-cells.md).\n"]
+    page = [
+        INTRODUCTION,
+        f"## This run\n\n{note}\n",
+        *short,
+        "Every cell with its verdict: [all tables](reproduction-cells.md).\n",
+    ]
     (DOCS / "reproduction.md").write_text("\n".join(page), encoding="utf-8")
     (DOCS / "reproduction-cells.md").write_text("\n".join(cells), encoding="utf-8")
 
@@ -78,4 +83,4 @@ def _tables(section: Section) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "Complete.")
