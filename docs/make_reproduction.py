@@ -30,8 +30,8 @@ where no folder is named; UK flats has to be put together by hand, and the messa
 - **KL** is KL(approximation || exact process), of the predictive distributions of observations, per test point. The
   paper gives sums; they are divided by its number of test points.
 - **s.e.** is the difference between our mean and the published one in standard errors of that difference: ours over
-  seeds and the published over runs. Within 3 the two *agree*. (Of ten seeds the
-  error is itself an estimate; even where nothing differs, one value in a hundred is expected outside.)
+  seeds and the published over runs. Within 3 the two *agree*. (Of ten seeds the error
+  is itself an estimate; even where nothing differs, one value in a hundred is expected outside.)
 - **As published**: the hyperparameters that the authors' optimiser stopped at (20 steps of 0.1 in the logarithms, no
   optimum), yacht unstandardised with 200 training points, kin8nm standardised with 7372. Two of ten seeds of kin8nm
   have the longer length scale 2.63, as theirs had. **Converged**: hyperparameters learnt by `ExactGPRegressor` on

@@ -162,6 +162,8 @@ def test_figures_without_data_need_none(tmp_path, monkeypatch):
     sections = reproduce(Settings(tmp_path / "out", None, 1, True), ["sinc", "vanishing"])
     assert [s.name for s in sections] == ["vanishing", "sinc"]
     table = sections[0].tables[0]
+    lines = table.markdown().splitlines()[2:]
+    assert {line.replace("\\|", "").count("|") for line in lines} == {5}  # bars in a cell do not end it
     assert [row[-1] for row in table.rows] == ["yes"] * 4
 
 

@@ -26,7 +26,8 @@ class Table:
     def markdown(self) -> str:
         """As a Markdown table."""
         lines = [f"### {self.title}", "", "| " + " | ".join(self.header) + " |", "|" + "---|" * len(self.header)]
-        return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in self.rows)])
+        rows = ([cell.replace("|", "\\|") for cell in row] for row in self.rows)
+        return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
     def html(self) -> str:
         """As an HTML table that folds away when it is long."""
