@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check format bench reproduce clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,10 @@ $(VENV)/.demo-installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[demo]'
 	@touch $@
 
+$(VENV)/.reproduce-installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[cli,plot,data]'
+	@touch $@
+
 demo: $(VENV)/.demo-installed  ## a GP map with its uncertainty, and how far it is from the exact GP
 	$(BIN)/nearfield demo
 
@@ -41,6 +45,9 @@ format: $(VENV)/.dev-installed  ## rewrite the code in the project's style
 
 bench: $(VENV)/.test-installed  ## every benchmark that needs no other library
 	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+reproduce: $(VENV)/.reproduce-installed  ## the paper, figure by figure, into reproduction/ (ARGS=--quick for a look)
+	$(BIN)/nearfield reproduce --data-dir "$${NEARFIELD_DATA:-}" --out reproduction $(ARGS)
 
 clean:  ## remove the environment and what the tools leave behind
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist
