@@ -91,7 +91,7 @@ def main():
         (linalg, "cholesky_in_place", "Cholesky", lambda _, A: len(A) ** 3 / 3),
         (linalg, "solve_lower_rows", "variances", lambda _, L, rows: len(L) ** 2 * rows.shape[1]),
         (centers, "place", "centres", lambda *_: 16.0 * n),
-        (predictor.LocalPredictor, "_nearest", "nearest centres", lambda *_: 24.0 * n),
+        (predictor.Predictor, "_nearest", "nearest centres", lambda *_: 24.0 * n),
     ]
     with threadpool_limits(1):
         product, copy = rates()

@@ -134,7 +134,6 @@ class LocalFeatures:
 
     def missing_variance(self, Z: Array) -> Array:
         """What the features lack of the prior variance at points relative to the centre: (..., n, d) to (..., n)."""
-        xp = namespace(Z)
         missing = 0.0
         for feature_map, (scales, variance) in zip(self.maps, self.kernel.components(), strict=True):
             scaled = Z / like(scales, Z)
@@ -142,8 +141,12 @@ class LocalFeatures:
                 present = taylor.squared_norms(feature_map.degree, _squared_norms(scaled))
             else:
                 present = _squared_norms(maclaurin.apply(feature_map, scaled))
-            missing = missing + variance * xp.clip(1.0 - present, 0.0, None)
+            missing = missing + variance * _positive_part(1.0 - present)
         return missing
+
+
+def _positive_part(values: Array) -> Array:
+    return np.maximum(values, 0.0) if isinstance(values, np.ndarray) else values.clip(min=0.0)
 
 
 def _squared_norms(Z: Array) -> Array:
