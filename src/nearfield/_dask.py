@@ -39,14 +39,24 @@ class DaskSource(Source):
         columns = getattr(X, "columns", None)
         if columns is not None and all(isinstance(name, str) for name in columns):
             self.names = tuple(columns)
-        self.X = X.rechunk({1: -1}) if isinstance(X, da.Array) else X
-        sizes = self.X.chunks[0] if isinstance(X, da.Array) else (np.nan,) * X.npartitions
-        self.sizes = tuple(sizes)
-        self.n_rows = None if np.isnan(sum(sizes)) else int(sum(sizes))
         self.single_target = y is None or y.ndim == 1
-        self._parts = list(
-            zip(_partitions(self.X), self._aligned(y, "y"), self._aligned(sample_weight, "sample_weight"), strict=True)
-        )
+        if isinstance(X, da.Array):
+            X = X.rechunk({1: -1})
+            self.sizes = tuple(X.chunks[0])
+            self.n_rows = None if np.isnan(sum(self.sizes)) else int(sum(self.sizes))
+            self._parts = self._beside(_partitions(X), y, sample_weight)
+        else:
+            self._parts = _joined(X, y, sample_weight) or self._of_frame(X, y, sample_weight)
+            self.sizes = (np.nan,) * len(self._parts)
+
+    def _of_frame(self, X: Any, y: Any, sample_weight: Any) -> list[Any]:
+        """Partitions of a data frame and of what does not come from the same frame."""
+        parts = _partitions(X)
+        self.sizes = (np.nan,) * len(parts)
+        return self._beside(parts, y, sample_weight)
+
+    def _beside(self, parts: list[Any], y: Any, sample_weight: Any) -> list[Any]:
+        return list(zip(parts, self._aligned(y, "y"), self._aligned(sample_weight, "sample_weight"), strict=True))
 
     def _aligned(self, values: Any, name: str) -> list[Any]:
         """Partitions of `values`, cut as those of X."""
@@ -112,7 +122,38 @@ class DaskSource(Source):
 
 
 def _partitions(collection: Any) -> list[Any]:
-    return list(np.ravel(collection.to_delayed()))
+    # Optimised on its own, a data frame may put partitions of few columns together, and no longer match others.
+    return list(np.ravel(collection.to_delayed(optimize_graph=False)))
+
+
+def _joined(X: Any, y: Any, sample_weight: Any) -> list[Any] | None:
+    """Partitions of a data frame with targets and weights from the same one, so that each file is read once.
+
+    None where they are of another kind, or cannot be put side by side.
+    """
+    frame, d = X, len(X.columns)
+    if any(part is not None and not hasattr(part, "npartitions") for part in (y, sample_weight)):
+        return None
+    targets = [] if y is None else [y] if y.ndim == 1 else [y[name] for name in y.columns]
+    names = [f"__nearfield_{i}" for i in range(len(targets) + 1)]
+    try:
+        for name, column in zip(names, targets, strict=False):
+            frame = frame.assign(**{name: column})
+        if sample_weight is not None:
+            frame = frame.assign(**{names[-1]: sample_weight})
+        parts = list(np.ravel(frame.to_delayed()))
+    except (ValueError, NotImplementedError, TypeError):
+        return None
+    k = len(targets)
+    cut = dask.delayed(_cut, nout=3, pure=False)
+    cuts = [cut(part, d, k, y is not None and y.ndim == 1, sample_weight is not None) for part in parts]
+    return [(X, y if k else None, w if sample_weight is not None else None) for X, y, w in cuts]
+
+
+def _cut(frame: Any, d: int, k: int, single: bool, weighted: bool) -> tuple[Any, Any, Any]:
+    """Points, targets and weights of a joined partition."""
+    y = frame.iloc[:, d] if single else frame.iloc[:, d : d + k]
+    return frame.iloc[:, :d], y if k else None, frame.iloc[:, -1] if weighted else None
 
 
 def _for_workers(thing: Any) -> Any:
