@@ -11,7 +11,8 @@ import dask
 import dask.array as da
 import numpy as np
 
-from ._batches import Batch, check_batch
+from ._batches import Batch, SourceError, check_batch
+from ._parallel import n_threads
 from ._source import SAMPLE_ROWS, Source
 from .passes import Reduction
 
@@ -89,16 +90,27 @@ class DaskSource(Source):
             yield X, y, weights, f"Partition {i}"
 
     def run(self, reduction: Reduction, report: Callable[[int], None]) -> Any:
-        """See `Source`: the partitions side by side, their states merged in a tree."""
+        """See `Source`: chains of partitions side by side, their states merged in a tree."""
         if self._parts[0][1] is None:
             raise ValueError("The 'y' argument must be given with a Dask collection: a fit needs targets.")
         shared = dask.delayed(_for_workers(reduction), pure=False, traverse=False)
-        leaves = [dask.delayed(_leaf, pure=False)(shared, i, *parts) for i, parts in enumerate(self._parts)]
+        leaves = [self._chain(shared, range(i, len(self._parts), self._n_chains())) for i in range(self._n_chains())]
         n_rows = dask.delayed(sum)([leaf[0] for leaf in leaves])
         results = [_tree(shared, [leaf[1][part] for leaf in leaves]) for part in range(reduction.n_parts)]
         n, *finished = dask.compute(n_rows, *results)
         report(n)
         return reduction.join(finished)
+
+    def _n_chains(self) -> int:
+        """Enough to keep every thread busy, and no more: each sends its sums over the network."""
+        return min(2 * _n_threads(), len(self._parts))
+
+    def _chain(self, shared: Any, numbers: range) -> Any:
+        """Task whose result is the number of rows used of some partitions, and the parts of their state."""
+        state = None
+        for number in numbers:
+            state = dask.delayed(_step, pure=False)(shared, state, number, *self._parts[number])
+        return dask.delayed(_parts_of, nout=2, pure=False)(shared, state)
 
     def predict(self, model: Any, return_std: bool, include_noise: bool) -> Any:
         """Dask arrays of means, and standard deviations on request, computed partition by partition."""
@@ -170,19 +182,36 @@ def _for_workers(thing: Any) -> Any:
     return light
 
 
-def _leaf(reduction: Reduction, number: int, X: Any, y: Any, weights: Any) -> tuple[int, list[Any]]:
-    """Number of rows used of one partition, and the parts of its state."""
-    state = reduction.start()
+def _n_threads() -> int:
+    """Threads of the cluster, or of this machine where there is none."""
+    try:
+        from distributed import get_client
+
+        return max(sum(get_client().nthreads().values()), 1)
+    except (ImportError, ValueError):
+        return n_threads(None)
+
+
+def _step(
+    reduction: Reduction, before: tuple[int, Any] | None, number: int, X: Any, y: Any, weights: Any
+) -> tuple[int, Any]:
+    """Number of rows and state with one more partition taken in. The input stays as it is: a task may be run again."""
+    n, state = (0, reduction.start()) if before is None else (before[0], reduction.owned(before[1]))
     if len(X) == 0:
-        return 0, reduction.split(state)
+        return n, state
     batch = _checked(number, X, y, weights)
     if reduction.n_features is not None and batch.X.shape[1] != reduction.n_features:
-        raise ValueError(
+        raise SourceError(
             f"Partition {number}: X has {batch.X.shape[1]} columns, but {reduction.n_features} are expected."
         )
     for start in range(0, len(batch), reduction.batch_rows):
         state = reduction.update(state, batch[start : start + reduction.batch_rows])
-    return len(batch), reduction.split(state)
+    return n + len(batch), state
+
+
+def _parts_of(reduction: Reduction, counted: tuple[int, Any]) -> tuple[int, list[Any]]:
+    n, state = counted
+    return n, reduction.split(state)
 
 
 def _checked(number: int, X: Any, y: Any, weights: Any) -> Batch:
