@@ -135,6 +135,33 @@ def test_partial_fit_takes_a_collection_in():
     assert_close(model.predict(places(), return_std=True), whole.predict(places(), return_std=True))
 
 
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_files_of_few_columns_are_not_put_together_differently(n_targets, tmp_path):
+    """Dask reads small columns of several files as one partition, but not always those of X and y alike."""
+    X, y, w = make_data()
+    table = pd.DataFrame(X, columns=["u", "v"]).assign(y=y, z=-y, w=w, other="words", more=1.0, still_more=2.0)
+    for i, part in enumerate(np.array_split(np.arange(len(X)), 7)):
+        table.iloc[part].to_parquet(tmp_path / f"{i}.parquet")
+    frame = dd.read_parquet(tmp_path)
+    targets = frame["y"] if n_targets == 1 else frame[["y", "z"]]
+    model = nf.LocalGPRegressor(**PLANNED).fit(DaskSource(frame[["u", "v"]], targets, frame["w"], sample_size=500))
+    whole = nf.LocalGPRegressor(**PLANNED).fit(X, y if n_targets == 1 else np.stack([y, -y], axis=1), w)
+    expected = whole.predict(X, return_std=True)
+    assert_close(model.predict(pd.DataFrame(X, columns=["u", "v"]), return_std=True), expected)
+    assert_close(model.predict(frame[["u", "v"]], return_std=True), expected)
+
+
+def test_targets_from_another_file(tmp_path):
+    X, y, _ = make_data()
+    for i, part in enumerate(np.array_split(np.arange(len(X)), 4)):
+        pd.DataFrame(X[part], columns=["u", "v"]).to_parquet(tmp_path / f"X-{i}.parquet")
+        pd.DataFrame({"y": y[part]}).to_parquet(tmp_path / f"y-{i}.parquet")
+    points, targets = (dd.read_parquet(tmp_path / f"{name}-*.parquet") for name in ("X", "y"))
+    model = nf.LocalGPRegressor(**PLANNED).fit(DaskSource(points, targets["y"], sample_size=500))
+    expected = nf.LocalGPRegressor(**PLANNED).fit(X, y).predict(X, return_std=True)
+    assert_close(model.predict(points, return_std=True), expected)
+
+
 # ---- a lost worker -----------------------------------------------------------------------------------------------
 
 
@@ -233,7 +260,7 @@ def test_parts_that_do_not_match_are_refused():
         nf.LocalGPRegressor(**PLANNED).fit(dX, dy[:-1])
     frame, series, _ = as_frames(X, y, w)
     with pytest.raises(ValueError, match="'y' argument has 3 partitions, but X has 6"):
-        nf.LocalGPRegressor(**PLANNED).fit(frame, series.repartition(npartitions=3))
+        nf.LocalGPRegressor(**PLANNED).fit(frame, series.repartition(npartitions=3).to_dask_array())
     with pytest.raises(ValueError, match="'y' argument must be a Dask collection"):
         nf.LocalGPRegressor(**PLANNED).fit(frame, y)
     with pytest.raises(ValueError, match="'y' argument must be given with a Dask collection"):

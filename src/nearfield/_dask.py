@@ -11,7 +11,8 @@ import dask
 import dask.array as da
 import numpy as np
 
-from ._batches import Batch, check_batch
+from ._batches import Batch, SourceError, check_batch
+from ._parallel import n_threads
 from ._source import SAMPLE_ROWS, Source
 from .passes import Reduction
 
@@ -39,14 +40,24 @@ class DaskSource(Source):
         columns = getattr(X, "columns", None)
         if columns is not None and all(isinstance(name, str) for name in columns):
             self.names = tuple(columns)
-        self.X = X.rechunk({1: -1}) if isinstance(X, da.Array) else X
-        sizes = self.X.chunks[0] if isinstance(X, da.Array) else (np.nan,) * X.npartitions
-        self.sizes = tuple(sizes)
-        self.n_rows = None if np.isnan(sum(sizes)) else int(sum(sizes))
         self.single_target = y is None or y.ndim == 1
-        self._parts = list(
-            zip(_partitions(self.X), self._aligned(y, "y"), self._aligned(sample_weight, "sample_weight"), strict=True)
-        )
+        if isinstance(X, da.Array):
+            X = X.rechunk({1: -1})
+            self.sizes = tuple(X.chunks[0])
+            self.n_rows = None if np.isnan(sum(self.sizes)) else int(sum(self.sizes))
+            self._parts = self._beside(_partitions(X), y, sample_weight)
+        else:
+            self._parts = _joined(X, y, sample_weight) or self._of_frame(X, y, sample_weight)
+            self.sizes = (np.nan,) * len(self._parts)
+
+    def _of_frame(self, X: Any, y: Any, sample_weight: Any) -> list[Any]:
+        """Partitions of a data frame and of what does not come from the same frame."""
+        parts = _partitions(X)
+        self.sizes = (np.nan,) * len(parts)
+        return self._beside(parts, y, sample_weight)
+
+    def _beside(self, parts: list[Any], y: Any, sample_weight: Any) -> list[Any]:
+        return list(zip(parts, self._aligned(y, "y"), self._aligned(sample_weight, "sample_weight"), strict=True))
 
     def _aligned(self, values: Any, name: str) -> list[Any]:
         """Partitions of `values`, cut as those of X."""
@@ -79,16 +90,27 @@ class DaskSource(Source):
             yield X, y, weights, f"Partition {i}"
 
     def run(self, reduction: Reduction, report: Callable[[int], None]) -> Any:
-        """See `Source`: the partitions side by side, their states merged in a tree."""
+        """See `Source`: chains of partitions side by side, their states merged in a tree."""
         if self._parts[0][1] is None:
             raise ValueError("The 'y' argument must be given with a Dask collection: a fit needs targets.")
         shared = dask.delayed(_for_workers(reduction), pure=False, traverse=False)
-        leaves = [dask.delayed(_leaf, pure=False)(shared, i, *parts) for i, parts in enumerate(self._parts)]
+        leaves = [self._chain(shared, range(i, len(self._parts), self._n_chains())) for i in range(self._n_chains())]
         n_rows = dask.delayed(sum)([leaf[0] for leaf in leaves])
         results = [_tree(shared, [leaf[1][part] for leaf in leaves]) for part in range(reduction.n_parts)]
         n, *finished = dask.compute(n_rows, *results)
         report(n)
         return reduction.join(finished)
+
+    def _n_chains(self) -> int:
+        """Enough to keep every thread busy, and no more: each sends its sums over the network."""
+        return min(2 * _n_threads(), len(self._parts))
+
+    def _chain(self, shared: Any, numbers: range) -> Any:
+        """Task whose result is the number of rows used of some partitions, and the parts of their state."""
+        state = None
+        for number in numbers:
+            state = dask.delayed(_step, pure=False)(shared, state, number, *self._parts[number])
+        return dask.delayed(_parts_of, nout=2, pure=False)(shared, state)
 
     def predict(self, model: Any, return_std: bool, include_noise: bool) -> Any:
         """Dask arrays of means, and standard deviations on request, computed partition by partition."""
@@ -112,7 +134,38 @@ class DaskSource(Source):
 
 
 def _partitions(collection: Any) -> list[Any]:
-    return list(np.ravel(collection.to_delayed()))
+    # Optimised on its own, a data frame may put partitions of few columns together, and no longer match others.
+    return list(np.ravel(collection.to_delayed(optimize_graph=False)))
+
+
+def _joined(X: Any, y: Any, sample_weight: Any) -> list[Any] | None:
+    """Partitions of a data frame with targets and weights from the same one, so that each file is read once.
+
+    None where they are of another kind, or cannot be put side by side.
+    """
+    frame, d = X, len(X.columns)
+    if any(part is not None and not hasattr(part, "npartitions") for part in (y, sample_weight)):
+        return None
+    targets = [] if y is None else [y] if y.ndim == 1 else [y[name] for name in y.columns]
+    names = [f"__nearfield_{i}" for i in range(len(targets) + 1)]
+    try:
+        for name, column in zip(names, targets, strict=False):
+            frame = frame.assign(**{name: column})
+        if sample_weight is not None:
+            frame = frame.assign(**{names[-1]: sample_weight})
+        parts = list(np.ravel(frame.to_delayed()))
+    except (ValueError, NotImplementedError, TypeError):
+        return None
+    k = len(targets)
+    cut = dask.delayed(_cut, nout=3, pure=False)
+    cuts = [cut(part, d, k, y is not None and y.ndim == 1, sample_weight is not None) for part in parts]
+    return [(X, y if k else None, w if sample_weight is not None else None) for X, y, w in cuts]
+
+
+def _cut(frame: Any, d: int, k: int, single: bool, weighted: bool) -> tuple[Any, Any, Any]:
+    """Points, targets and weights of a joined partition."""
+    y = frame.iloc[:, d] if single else frame.iloc[:, d : d + k]
+    return frame.iloc[:, :d], y if k else None, frame.iloc[:, -1] if weighted else None
 
 
 def _for_workers(thing: Any) -> Any:
@@ -129,19 +182,36 @@ def _for_workers(thing: Any) -> Any:
     return light
 
 
-def _leaf(reduction: Reduction, number: int, X: Any, y: Any, weights: Any) -> tuple[int, list[Any]]:
-    """Number of rows used of one partition, and the parts of its state."""
-    state = reduction.start()
+def _n_threads() -> int:
+    """Threads of the cluster, or of this machine where there is none."""
+    try:
+        from distributed import get_client
+
+        return max(sum(get_client().nthreads().values()), 1)
+    except (ImportError, ValueError):
+        return n_threads(None)
+
+
+def _step(
+    reduction: Reduction, before: tuple[int, Any] | None, number: int, X: Any, y: Any, weights: Any
+) -> tuple[int, Any]:
+    """Number of rows and state with one more partition taken in. The input stays as it is: a task may be run again."""
+    n, state = (0, reduction.start()) if before is None else (before[0], reduction.owned(before[1]))
     if len(X) == 0:
-        return 0, reduction.split(state)
+        return n, state
     batch = _checked(number, X, y, weights)
     if reduction.n_features is not None and batch.X.shape[1] != reduction.n_features:
-        raise ValueError(
+        raise SourceError(
             f"Partition {number}: X has {batch.X.shape[1]} columns, but {reduction.n_features} are expected."
         )
     for start in range(0, len(batch), reduction.batch_rows):
         state = reduction.update(state, batch[start : start + reduction.batch_rows])
-    return len(batch), reduction.split(state)
+    return n + len(batch), state
+
+
+def _parts_of(reduction: Reduction, counted: tuple[int, Any]) -> tuple[int, list[Any]]:
+    n, state = counted
+    return n, reduction.split(state)
 
 
 def _checked(number: int, X: Any, y: Any, weights: Any) -> Batch:

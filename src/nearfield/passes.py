@@ -53,7 +53,7 @@ class Reduction:
         return state
 
     def owned(self, state: Any) -> Any:
-        """A copy of a state as far as `finish` overwrites it."""
+        """A copy of a state as far as `update` and `finish` overwrite it."""
         return state
 
     def split(self, state: Any) -> list[Any]:

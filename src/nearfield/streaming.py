@@ -210,7 +210,9 @@ class LocalSums(Reduction):
 
     def owned(self, state: State) -> State:
         """See `Reduction`."""
-        return replace(state, pieces={i: _owned(piece) for i, piece in state.pieces.items()})
+        return replace(
+            state, pieces={i: _owned(piece) for i, piece in state.pieces.items()}, counts=np.array(state.counts)
+        )
 
     def finish(self, state: State) -> Any:
         """See `Reduction`."""
