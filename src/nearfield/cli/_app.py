@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import demo, evaluate, fit, info, predict, report
+from . import bench, demo, evaluate, fit, info, predict, report
 from .reproduce import reproduce
 
 app = typer.Typer(
@@ -41,4 +41,5 @@ app.command("evaluate", epilog=evaluate.EXAMPLES, no_args_is_help=True)(evaluate
 app.command("info", epilog=info.EXAMPLES, no_args_is_help=True)(info.command)
 app.command("report", epilog=report.EXAMPLES, no_args_is_help=True)(report.command)
 app.command("demo", epilog=demo.EXAMPLES)(demo.command)
+app.command("bench", epilog=bench.EXAMPLES)(bench.command)
 app.command()(reproduce)

@@ -1,0 +1,87 @@
+"""`nearfield bench`: how fast it is on this machine."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from ._options import AsJson
+
+EXAMPLES = """
+**Examples**
+
+- `nearfield bench`
+
+- `nearfield bench 1000000 --tolerance 1e-2`
+"""
+
+DENSITY = 15.0  # points a squared length scale
+
+
+def command(
+    sizes: Annotated[
+        list[int] | None,
+        typer.Argument(metavar="[N]...", min=10, help="Training points, and as many test points; 10000 and 100000."),
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", min=1e-9, help="Distance from the exact process, nats per test point.")
+    ] = 1e-3,
+    as_json: AsJson = False,
+) -> None:
+    """Time a fit and predictions with standard deviations on this machine, on points drawn in the plane.
+
+    The hyperparameters are given; 15 points a squared length scale.
+    """
+    from ._output import print_json, table
+    from ._progress import bars
+
+    records = []
+    with bars() as show:
+        for n in sizes or [10_000, 100_000]:
+            records.append(_measure(n, tolerance, show))
+    if as_json:
+        print_json(records)
+        return
+    rows = [["points", "fit (s)", "predict (s)", "RMSE", "95 % cover", "KL from exact", "centres"]]
+    rows += [
+        [
+            str(r["points"]),
+            f"{r['fit']:.2f}",
+            f"{r['predict']:.2f}",
+            f"{r['rmse']:.4f}",
+            f"{100 * r['coverage']:.1f} %",
+            f"{r['divergence']:.1e}",
+            str(r["centres"]),
+        ]
+        for r in records
+    ]
+    typer.echo(table(rows))
+
+
+def _measure(n: int, tolerance: float, show: Any) -> dict[str, Any]:
+    import numpy as np
+
+    from .. import LocalGPRegressor, metrics
+
+    rng = np.random.RandomState(0)
+    X = rng.uniform(0, (n / DENSITY) ** 0.5, (2 * n, 2))
+    frequencies, phases = rng.standard_normal((2, 100)), rng.uniform(0, 2 * np.pi, 100)
+    y = 0.1**0.5 * rng.standard_normal(2 * n)
+    for part in np.array_split(np.arange(2 * n), max(n // 10_000, 1)):
+        y[part] += (2 / 100) ** 0.5 * np.cos(X[part] @ frequencies + phases).sum(axis=1)
+    given: dict[str, Any] = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "n_scales": 1}
+    began = time.perf_counter()
+    model = LocalGPRegressor(**given, tolerance=tolerance, random_state=0, progress=show).fit(X[:n], y[:n])
+    fitted = time.perf_counter()
+    mean, std = model.predict(X[n:], return_std=True, include_noise=True)
+    return {
+        "points": n,
+        "fit": fitted - began,
+        "predict": time.perf_counter() - fitted,
+        "rmse": metrics.rmse(y[n:], mean),
+        "coverage": metrics.coverage(y[n:], mean, std**2),
+        "divergence": model.report_.divergence,
+        "centres": model.report_.n_centers,
+    }
