@@ -15,7 +15,7 @@ import nearfield as nf
 
 
 def main():
-    """Hide most pixels, predict them, and draw what was seen, what was made of it, and where it is unsure."""
+    """Hide most pixels, predict them, and draw what was seen and what was made of it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("demo/photograph.png"), help="picture to write")
     path = parser.parse_args().out
@@ -29,7 +29,7 @@ def main():
     model = nf.LocalGPRegressor(n_scales=1, tolerance=1e-2, random_state=0).fit(pixels[seen], colours[seen])
     mean, std = model.predict(pixels, return_std=True, include_noise=True)
     error = nf.metrics.rmse(colours[~seen], mean[~seen])
-    inside = np.mean(abs(colours - mean)[~seen] < 1.96 * std[~seen].reshape(len(mean[~seen]), -1))
+    inside = nf.metrics.coverage(colours[~seen], mean[~seen], std[~seen] ** 2)
     print(f"{seen.sum()} pixels seen, {(~seen).sum()} predicted; length scale {model.length_scale_:.1f} pixels")
     print(f"RMSE {error:.3f} of full brightness; 95 % intervals cover {100 * inside:.1f} %")
     print(model.report_)
