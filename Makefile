@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench docs clean
+.PHONY: help demo test check format bench docs reproduce clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,10 @@ $(VENV)/.docs-installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@
 
+$(VENV)/.reproduce-installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[cli,plot,data]'
+	@touch $@
+
 demo: $(VENV)/.demo-installed  ## a GP map with its uncertainty, and how far it is from the exact GP
 	$(BIN)/nearfield demo
 
@@ -48,6 +52,9 @@ bench: $(VENV)/.test-installed  ## every benchmark that needs no other library
 
 docs: $(VENV)/.docs-installed  ## the site, into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+reproduce: $(VENV)/.reproduce-installed  ## the paper, figure by figure, into reproduction/ (ARGS=--quick for a look)
+	$(BIN)/nearfield reproduce --data-dir "$${NEARFIELD_DATA:-}" --out reproduction $(ARGS)
 
 clean:  ## remove the environment and what the tools leave behind
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist site

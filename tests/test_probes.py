@@ -164,7 +164,7 @@ def test_a_candidate_with_the_whole_world_has_no_divergence():
 def test_averaged_points_keep_the_weight_of_the_data(monkeypatch, d):
     monkeypatch.setattr(probes, "MAX_WORLD", 150)
     data = training(n=2000, d=d, width=3.0)
-    X, y, noise, counts = probes._thinned(data.X, data.y, data.noise, np.random.RandomState(0))
+    X, y, noise, counts = probes.thinned(data.X, data.y, data.noise, np.random.RandomState(0))
     assert 40 < len(X) <= 150
     assert counts.sum() == 2000
     np.testing.assert_allclose((1 / noise).sum(), (1 / data.noise).sum())
@@ -177,7 +177,7 @@ def test_averaging_hardly_changes_the_exact_process(monkeypatch):
     monkeypatch.setattr(probes, "MAX_WORLD", 400)
     data = training(n=1500, width=4.0)
     kernel = Kernel.gaussian(1.0, 1.3)
-    X, y, noise, _ = probes._thinned(data.X, data.y, data.noise, np.random.RandomState(0))
+    X, y, noise, _ = probes.thinned(data.X, data.y, data.noise, np.random.RandomState(0))
     test = np.random.RandomState(1).uniform(0.5, 3.5, (50, 2))
     mean, variance = KernelPosterior.from_points(kernel, X, y[:, 1:2], noise).mean_and_variance(test)
     mean_ref, variance_ref = KernelPosterior.from_points(kernel, data.X, data.y[:, 1:2], data.noise).mean_and_variance(
@@ -190,7 +190,7 @@ def test_averaging_hardly_changes_the_exact_process(monkeypatch):
 def test_equal_points_are_averaged_to_one(monkeypatch):
     monkeypatch.setattr(probes, "MAX_WORLD", 100)
     y = np.arange(500.0)[:, None]
-    X, average, noise, counts = probes._thinned(np.ones((500, 2)), y, np.full(500, 0.5), np.random.RandomState(0))
+    X, average, noise, counts = probes.thinned(np.ones((500, 2)), y, np.full(500, 0.5), np.random.RandomState(0))
     assert X.shape == (1, 2)
     np.testing.assert_allclose(average, y.mean())
     np.testing.assert_allclose(noise, 0.5 / 500)
@@ -199,7 +199,7 @@ def test_equal_points_are_averaged_to_one(monkeypatch):
 
 def test_few_points_are_left_alone():
     data = training(n=50)
-    X, y, noise, counts = probes._thinned(data.X, data.y, data.noise, np.random.RandomState(0))
+    X, y, noise, counts = probes.thinned(data.X, data.y, data.noise, np.random.RandomState(0))
     assert X is data.X
     assert y is data.y
     assert noise is data.noise

@@ -7,7 +7,6 @@ place: the sum of the exact likelihoods of a few dozen blocks of neighbouring an
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from . import _warnings
 from ._parallel import n_threads, single_threaded_blas, thread_map, worker_threads
 from .blocks import Block, make_blocks
 from .kernels import Kernel
@@ -156,8 +156,8 @@ def _early_stop(seconds: float, n_evaluations: int, time_budget: float) -> str:
 
 
 def warn(message: str) -> None:
-    """Warn at the line that called `fit`, three calls up from where this is called."""
-    warnings.warn(message, ConvergenceWarning, stacklevel=5)
+    """Warn of how learning went, at the line that called `fit`."""
+    _warnings.warn(message, ConvergenceWarning)
 
 
 @dataclass(frozen=True, eq=False)

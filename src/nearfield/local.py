@@ -24,6 +24,7 @@ Integers = NDArray[np.int64]
 
 FeatureMap = taylor.TaylorMap | maclaurin.MaclaurinMap
 
+FARTHEST = 1e100
 _BATCH = 64
 _GROUP = 1 << 19  # numbers in the features of a group of centres
 
@@ -133,7 +134,6 @@ class LocalFeatures:
 
     def missing_variance(self, Z: Array) -> Array:
         """What the features lack of the prior variance at points relative to the centre: (..., n, d) to (..., n)."""
-        xp = namespace(Z)
         missing = 0.0
         for feature_map, (scales, variance) in zip(self.maps, self.kernel.components(), strict=True):
             scaled = Z / like(scales, Z)
@@ -141,8 +141,12 @@ class LocalFeatures:
                 present = taylor.squared_norms(feature_map.degree, _squared_norms(scaled))
             else:
                 present = _squared_norms(maclaurin.apply(feature_map, scaled))
-            missing = missing + variance * xp.clip(1.0 - present, 0.0, None)
+            missing = missing + variance * _positive_part(1.0 - present)
         return missing
+
+
+def _positive_part(values: Array) -> Array:
+    return np.maximum(values, 0.0) if isinstance(values, np.ndarray) else values.clip(min=0.0)
 
 
 def _squared_norms(Z: Array) -> Array:
@@ -192,6 +196,13 @@ class Plan:
         assert self.features is not None
         # Sketches may hold more than the prior has, which data can only lower.
         return namespace(Z).clip(variance + self.features.missing_variance(Z), None, self.kernel.variance)
+
+
+def in_units(X: Floats, unit: Floats) -> Floats:
+    """Points in units of the length scale, and never so far away that squares of distances overflow."""
+    with np.errstate(over="ignore"):
+        result: Floats = np.clip(X / unit, -FARTHEST, FARTHEST)
+    return result
 
 
 def kernel_cost(n: float) -> float:

@@ -17,17 +17,23 @@ from .local import FeatureModel, KernelModel, LocalModel, Plan, TrainingSet
 Floats = NDArray[Any]
 
 MEMORY_SHARE = 0.25  # of what is free, that models may take
-HOLE_FACTOR = 4  # times as many neighbours for places far from the data
+SLACK = 1.03  # of the spacing: up to there the nearest centre answers, so that slivers between cells open no models
+HOLE_FACTOR, HOLE_MOST = 4, 600  # times as many neighbours for places far from the data, up to so many
+
+
+def plan_for_holes(plan: Plan) -> Plan:
+    """More neighbours, in kernel space: what the long scales say far from the data comes from afar."""
+    assert plan.count is not None
+    return Plan(plan.kernel, None, None, count=max(plan.count, min(HOLE_FACTOR * plan.count, HOLE_MOST)))
 
 
 @dataclass(frozen=True, eq=False)
-class LocalPredictor:
-    """Local models and the data they came from, in units of the length scale.
+class Predictor:
+    """Local models, in units of the length scale, and how they answer together.
 
     Attributes
     ----------
     plan : Plan
-    data : TrainingSet
     placement : Placement
         The centres.
     models : list of LocalModel
@@ -35,94 +41,37 @@ class LocalPredictor:
     open_centers : bool
         Whether test points far from all centres get one of their own.
     n_jobs : int or None
-    is_updated : bool
-        Whether data came in after the models were made.
     """
 
     plan: Plan
-    data: TrainingSet
     placement: Placement
     models: list[LocalModel]
     open_centers: bool
     n_jobs: int | None
-    is_updated: bool = False
 
-    @classmethod
-    def fit(
-        cls, plan: Plan, data: TrainingSet, placement: Placement, open_centers: bool, n_jobs: int | None
-    ) -> LocalPredictor:
-        """Make the model of every centre, if there is room for them."""
-        size = plan.features.n_components if plan.features is not None else plan.count or 0
-        fits = 8.0 * size**2 * len(placement.centers) < MEMORY_SHARE * _memory.available()
-        models = local.fit_all(plan, data, placement.centers, n_jobs) if fits else []
-        return cls(plan, data, placement, models, open_centers, n_jobs)
+    @property
+    def n_samples(self) -> int:
+        """Number of training points."""
+        raise NotImplementedError
 
-    @classmethod
-    def restore(
-        cls,
-        plan: Plan,
-        data: TrainingSet,
-        placement: Placement,
-        models: list[FeatureModel | None] | None,
-        open_centers: bool,
-        n_jobs: int | None,
-    ) -> LocalPredictor:
-        """The predictor that `stored` took apart, with the same numbers; refuses where it would fill the memory."""
-        if models or (models is None and plan.features is None and plan.count is None):  # else `fit` sees to it
-            counts = data.counts(placement.centers, plan.radius).astype(np.float64)
-            if plan.count is not None:  # all there are, or with a radius the least number
-                counts = np.minimum(counts, plan.count) if plan.radius is None else np.maximum(counts, plan.count)
-            if plan.features is not None:  # more points than about that are not solved in kernel space
-                counts = np.minimum(counts, 2 * plan.features.n_components)
-            _memory.require(
-                8.0 * float(np.sum(counts**2)), "The local models", "Load the file on a machine with more."
-            )
-        if models is None:
-            return cls.fit(plan, data, placement, open_centers, n_jobs)
-        if len(models) not in (0, len(placement.centers)):
-            raise ValueError("There must be one model a centre.")
-        return cls(
-            plan=plan,
-            data=data,
-            placement=placement,
-            models=local.remake(plan, models, data, placement.centers, n_jobs),
-            open_centers=open_centers,
-            n_jobs=n_jobs,
-            is_updated=True,
-        )
+    @property
+    def n_columns(self) -> int:
+        """Number of targets and one more."""
+        raise NotImplementedError
 
-    def stored(self) -> list[FeatureModel | None] | None:
-        """What of the models does not follow from plan, data and placement.
-
-        None where all does. Sums that took in data later differ from new ones by rounding, so those models are told;
-        models in kernel space always follow from the data, and are None.
-        """
-        if not self.is_updated:
-            return None
-        return [model if isinstance(model, FeatureModel) else None for model in self.models]
-
-    def updated(self, new: TrainingSet) -> LocalPredictor:
-        """The predictor with more data taken in, at the same centres."""
-        old = self.data
-        data = TrainingSet.of(
-            np.concatenate([old.X, new.X]),
-            np.concatenate([old.y[:, :-1], new.y[:, :-1]]),
-            np.concatenate([old.noise, new.noise]),
-        )
-        models: list[LocalModel] = []
-        if self.models:
-            models = local.update_all(self.plan, self.models, new, data, self.placement.centers, self.n_jobs)
-        return LocalPredictor(self.plan, data, self.placement, models, self.open_centers, self.n_jobs, True)
+    @property
+    def n_bytes(self) -> int:
+        """Memory taken."""
+        return sum(model.n_bytes for model in self.models)
 
     @property
     def n_kernel_space(self) -> int:
         """Number of centres solved in kernel space."""
         return sum(isinstance(model, KernelModel) for model in self.models)
 
-    @property
-    def n_bytes(self) -> int:
-        """Memory of models and data."""
-        return sum(model.n_bytes for model in self.models) + self.data.X.nbytes + self.data.y.nbytes
+    def median_neighbours(self, centers: Floats) -> int:
+        """Number of points in the neighbourhood of a centre, in the median."""
+        raise NotImplementedError
 
     def predict(self, X: Floats, with_variance: bool) -> tuple[Floats, Floats]:
         """Means (m, k + 1) and variances (m,): each by the model of the nearest centre, or of one opened for it."""
@@ -133,16 +82,15 @@ class LocalPredictor:
         hole = np.zeros(len(X), dtype=bool)
         lattice, spacing = self.placement.lattice, self.placement.spacing
         if self.open_centers and self.plan.count is not None:
-            # Outside its cell, a point is better served by neighbours of its own, and by more of them: what the long
-            # scales say there comes from afar.
+            # Outside its cell, a point is better served by neighbours of its own, and by more of them.
             reach = self.placement.reach
             hole = distance > (1.5 * reach[owner] if reach is not None else spacing or np.inf)
             places = np.flatnonzero(hole)
-            wider = Plan(self.plan.kernel, None, None, count=HOLE_FACTOR * self.plan.count)
+            wider = plan_for_holes(self.plan)
             middles = graded_cells(X[places], distance[places])
             mean[places], variance[places] = replace(self, plan=wider)._opened(X[places], middles, with_variance)
         elif self._opens and lattice is not None and spacing is not None:
-            hole = distance > spacing
+            hole = distance > SLACK * spacing
             places = np.flatnonzero(hole)
             places = places[self._in_reach(X[places])]
             middles = lattice.middles(lattice.cells(X[places]))
@@ -164,7 +112,7 @@ class LocalPredictor:
         tree = cKDTree(self.placement.centers)
         distance, _ = self._nearest(tree, X)
         opened = blending.share_opened(distance, spacing) if self._opens else np.zeros(len(X))
-        mean, variance = np.zeros((len(X), self.data.y.shape[1])), np.zeros(len(X))
+        mean, variance = np.zeros((len(X), self.n_columns)), np.zeros(len(X))
 
         known = np.flatnonzero(opened < 1)
         if len(known):
@@ -205,12 +153,7 @@ class LocalPredictor:
 
     def _in_reach(self, X: Floats) -> NDArray[np.bool_]:
         """Which points may have data in the neighbourhood of a centre opened for them; elsewhere the prior is right."""
-        radius, spacing = self.plan.radius, self.placement.spacing
-        if len(X) == 0 or radius is None or spacing is None or self.plan.count is not None:
-            return np.ones(len(X), dtype=bool)
-        # Of the cells that share a point, the farthest has its middle 1.5 spacings away.
-        result: NDArray[np.bool_] = self.data.tree.query_radius(X, radius + 1.5 * spacing, count_only=True) > 0
-        return result
+        raise NotImplementedError
 
     def _nearest(self, tree: cKDTree, X: Floats) -> tuple[Floats, NDArray[np.int64]]:
         distance, owner = tree.query(X, workers=n_threads(self.n_jobs))
@@ -225,6 +168,125 @@ class LocalPredictor:
         return local.predict_groups(
             self.plan, self.models, self.placement.centers, X, owner, with_variance, self.n_jobs
         )
+
+    def _opened(self, X: Floats, places: Floats, with_variance: bool) -> tuple[Floats, Floats]:
+        """Each point by a model made for the place given with it."""
+        raise NotImplementedError
+
+    def _prior(self, m: int) -> tuple[Floats, Floats]:
+        return np.zeros((m, self.n_columns)), np.full(m, self.plan.kernel.variance)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalPredictor(Predictor):
+    """Local models and the data they came from, so that centres can be opened anywhere.
+
+    Attributes
+    ----------
+    data : TrainingSet
+    is_updated : bool
+        Whether data were taken in later.
+    """
+
+    data: TrainingSet
+    is_updated: bool = False
+
+    @classmethod
+    def fit(
+        cls, plan: Plan, data: TrainingSet, placement: Placement, open_centers: bool, n_jobs: int | None
+    ) -> LocalPredictor:
+        """Make the model of every centre, if there is room for them."""
+        size = plan.features.n_components if plan.features is not None else plan.count or 0
+        fits = 8.0 * size**2 * len(placement.centers) < MEMORY_SHARE * _memory.available()
+        models = local.fit_all(plan, data, placement.centers, n_jobs) if fits else []
+        return cls(plan, placement, models, open_centers, n_jobs, data)
+
+    @classmethod
+    def restore(
+        cls,
+        plan: Plan,
+        data: TrainingSet,
+        placement: Placement,
+        models: list[FeatureModel | None] | None,
+        open_centers: bool,
+        n_jobs: int | None,
+    ) -> LocalPredictor:
+        """The predictor that `stored` took apart, with the same numbers; refuses where it would fill the memory."""
+        if models or (models is None and plan.features is None and plan.count is None):  # else `fit` sees to it
+            counts = data.counts(placement.centers, plan.radius).astype(np.float64)
+            if plan.count is not None:  # all there are, or with a radius the least number
+                counts = np.minimum(counts, plan.count) if plan.radius is None else np.maximum(counts, plan.count)
+            if plan.features is not None:  # more points than about that are not solved in kernel space
+                counts = np.minimum(counts, 2 * plan.features.n_components)
+            _memory.require(8.0 * float(np.sum(counts**2)), "The local models", "Load the file on a machine with more.")
+        if models is None:
+            return cls.fit(plan, data, placement, open_centers, n_jobs)
+        if len(models) not in (0, len(placement.centers)):
+            raise ValueError("There must be one model a centre.")
+        return cls(
+            plan=plan,
+            data=data,
+            placement=placement,
+            models=local.remake(plan, models, data, placement.centers, n_jobs),
+            open_centers=open_centers,
+            n_jobs=n_jobs,
+            is_updated=True,
+        )
+
+    def stored(self) -> list[FeatureModel | None] | None:
+        """What of the models does not follow from plan, data and placement.
+
+        None where all does. Sums that took in data later differ from new ones by rounding, so those models are told;
+        models in kernel space always follow from the data, and are None.
+        """
+        if not self.is_updated:
+            return None
+        return [model if isinstance(model, FeatureModel) else None for model in self.models]
+
+    def updated(self, new: TrainingSet) -> LocalPredictor:
+        """The predictor with more data taken in, at the same centres."""
+        old = self.data
+        data = TrainingSet.of(
+            np.concatenate([old.X, new.X]),
+            np.concatenate([old.y[:, :-1], new.y[:, :-1]]),
+            np.concatenate([old.noise, new.noise]),
+        )
+        models: list[LocalModel] = []
+        if self.models:
+            models = local.update_all(self.plan, self.models, new, data, self.placement.centers, self.n_jobs)
+        return LocalPredictor(self.plan, self.placement, models, self.open_centers, self.n_jobs, data, True)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of training points."""
+        return len(self.data.X)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of targets and one more."""
+        return int(self.data.y.shape[1])
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of models and data."""
+        return super().n_bytes + self.data.X.nbytes + self.data.y.nbytes
+
+    def median_neighbours(self, centers: Floats) -> int:
+        """Number of points in the neighbourhood of a centre, in the median."""
+        n, least = self.n_samples, self.plan.count
+        if self.plan.radius is None or len(centers) == 0:
+            return n if least is None else min(least, n)
+        counts = self.data.tree.query_radius(centers, self.plan.radius, count_only=True)
+        return int(np.median(np.maximum(counts, least or 0)))
+
+    def _in_reach(self, X: Floats) -> NDArray[np.bool_]:
+        """Which points may have data in the neighbourhood of a centre opened for them; elsewhere the prior is right."""
+        radius, spacing = self.plan.radius, self.placement.spacing
+        if len(X) == 0 or radius is None or spacing is None or self.plan.count is not None:
+            return np.ones(len(X), dtype=bool)
+        # Of the cells that share a point, the farthest has its middle 1.5 spacings away.
+        result: NDArray[np.bool_] = self.data.tree.query_radius(X, radius + 1.5 * spacing, count_only=True) > 0
+        return result
 
     def _opened(self, X: Floats, places: Floats, with_variance: bool) -> tuple[Floats, Floats]:
         """Each point by a model made for the place given with it."""
@@ -248,6 +310,3 @@ class LocalPredictor:
                 self.n_jobs,
             )
         return mean, variance
-
-    def _prior(self, m: int) -> tuple[Floats, Floats]:
-        return np.zeros((m, self.data.y.shape[1])), np.full(m, self.plan.kernel.variance)

@@ -102,8 +102,8 @@ def make_worlds(
     n, d = data.X.shape
     chosen = rng.choice(n, min(n_worlds, n), replace=False)
     seeds = rng.randint(2**31 - 1, size=len(chosen))
-    directions = _uniform_in_ball(len(chosen), d, rng) * cell_radius(d)
-    reference = _reference_plan(kernel, radius, d)
+    directions = uniform_in_ball(len(chosen), d, rng) * cell_radius(d)
+    reference = reference_plan(kernel, radius, d)
 
     def one(i: int) -> World:
         return _make_world(data, reference, radius, int(chosen[i]), directions[i], np.random.RandomState(seeds[i]))
@@ -131,7 +131,7 @@ def make_subset_worlds(
     return [one(size) for size in sizes]
 
 
-def _reference_plan(kernel: Kernel, radius: float, d: int) -> Plan:
+def reference_plan(kernel: Kernel, radius: float, d: int) -> Plan:
     """Kernel space, or features of so high a degree that nothing is lost, whichever is cheaper."""
     degree = int(np.ceil(1.4 * radius**2)) + 2
     if kernel.n_scales > 1 or taylor.n_monomials(d, degree) > MAX_WORLD:
@@ -150,18 +150,24 @@ def _make_world(
     extra = rng.choice(near, min(PROBES_PER_WORLD - 1, len(near) // 20), replace=False)
     aside = np.concatenate([[seed], extra]).astype(np.int64)
     kept = found[~np.isin(found, aside)]
-    X, y, noise, counts = _thinned(data.X[kept] - origin, data.y[kept], data.noise[kept], rng)
+    X, y, noise, counts = thinned(data.X[kept] - origin, data.y[kept], data.noise[kept], rng)
     probes = data.X[aside] - origin
     mean, variance = fit_one(reference, X, y, noise).predict(reference, probes, with_variance=True)
     assert variance is not None
     return World(X, y, noise, counts, probes, data.noise[aside], mean, variance, direction)
 
 
-def _thinned(X: Floats, y: Floats, noise: Floats, rng: np.random.RandomState) -> tuple[Floats, Floats, Floats, Floats]:
-    """Average points in small cells until there are at most `MAX_WORLD`; their noise averages too."""
+def thinned(
+    X: Floats, y: Floats, noise: Floats, rng: np.random.RandomState, counts: Floats | None = None
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Average points in small cells until there are at most `MAX_WORLD`; their noise averages too.
+
+    With `counts`, the points are averages of so many already. The last answer is how many each now stands for.
+    """
     n, d = X.shape
+    counts = np.ones(n) if counts is None else counts
     if n <= MAX_WORLD:
-        return X, y, noise, np.ones(n)
+        return X, y, noise, counts
     if d > 3:  # cells are of no use where space is wide: a random subset, with the noise that keeps its information
         kept = rng.choice(n, MAX_WORLD, replace=False)
         share = MAX_WORLD / n
@@ -178,10 +184,11 @@ def _thinned(X: Floats, y: Floats, noise: Floats, rng: np.random.RandomState) ->
     def average(values: Floats) -> Floats:
         return np.stack([np.bincount(owner, weights * v, len(cells)) / total for v in values.T], axis=1)
 
-    return average(X), average(y), 1 / total, np.bincount(owner, minlength=len(cells)).astype(np.float64)
+    return average(X), average(y), 1 / total, np.bincount(owner, counts, len(cells))
 
 
-def _uniform_in_ball(n: int, d: int, rng: np.random.RandomState) -> Floats:
+def uniform_in_ball(n: int, d: int, rng: np.random.RandomState) -> Floats:
+    """Random points of the unit ball, (n, d)."""
     directions = rng.standard_normal((n, d))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     result: Floats = directions * rng.random_sample((n, 1)) ** (1 / d)

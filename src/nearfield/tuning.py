@@ -134,13 +134,19 @@ def choose(
     n_jobs: int | None,
     rng: np.random.RandomState,
     progress: Callable[[str, float, float], None] | None = None,
+    n_samples: int | None = None,
+    worlds: Callable[..., list[World]] = make_worlds,
 ) -> Choice:
-    """Cheapest candidate that meets the tolerance at the probes."""
-    n, d = data.X.shape
+    """Cheapest candidate that meets the tolerance at the probes.
+
+    Where `data` are but a sample, `n_samples` is the number of all points, and `worlds` finds them around probes.
+    """
+    d = data.X.shape[1]
+    n = len(data.X) if n_samples is None else n_samples
     free = request.spacing is None and request.radius is None and request.features is None
     if n <= SMALL and free:
         return Choice(exact(kernel), 0.0, 0.0, True, f"{n} points are few enough for the exact Gaussian process")
-    bench = _Bench(kernel, data, request, n_jobs, rng, progress)
+    bench = _Bench(kernel, data, request, n_jobs, rng, progress, n, worlds)
     radius = _reference_radius(request)
     if free and d > 3 and _share_within(data, radius, rng) > 0.2:
         best = bench.search_one_center()
@@ -186,6 +192,8 @@ class _Bench:
     n_jobs: int | None
     rng: np.random.RandomState
     progress: Callable[[str, float, float], None] | None
+    n_samples: int
+    make_worlds: Callable[..., list[World]]
     worlds: list[World] = field(default_factory=list)
     radius: float = 0.0
     trials: list[Trial] = field(default_factory=list)
@@ -198,11 +206,11 @@ class _Bench:
         """Make worlds of a radius, and forget what was measured in smaller ones."""
         self.radius = radius
         self.trials.clear()
-        self.worlds = make_worlds(self.kernel, self.data, radius, self._n_worlds(), self.n_jobs, self.rng)
+        self.worlds = self.make_worlds(self.kernel, self.data, radius, self._n_worlds(), self.n_jobs, self.rng)
 
     def _n_worlds(self) -> int:
         """Many where they are small and each holds few probes; fewer where each costs a large factorisation."""
-        size = _share_within(self.data, self.radius, self.rng) * len(self.data.X)
+        size = _share_within(self.data, self.radius, self.rng) * self.n_samples
         return int(np.clip(24_000 / max(size, 1.0), 24, 96))
 
     # ---- candidates ----------------------------------------------------------------------------------------------
@@ -263,7 +271,7 @@ class _Bench:
 
     def cost(self, candidate: Candidate) -> float:
         """Operations for all centres and as many test points as training points, from the densities at the probes."""
-        n = len(self.data.X)
+        n = self.n_samples
         total = 0.0
         reach = cell_radius(self.data.X.shape[1]) * candidate.spacing
         features = candidate.plan.features
@@ -312,7 +320,7 @@ class _Bench:
         """
         if best is None or not self.meets(best):
             return best
-        self.worlds = self.worlds + make_worlds(
+        self.worlds = self.worlds + self.make_worlds(
             self.kernel, self.data, self.radius, self._n_worlds(), self.n_jobs, self.rng
         )
         trial = self.measure(best.candidate)
@@ -331,8 +339,8 @@ class _Bench:
         Measured on random subsets of two sizes against the exact process on them, and extrapolated to all data along
         the power law through the two.
         """
-        n = len(self.data.X)
-        sizes = [size for size in (SUBSET // 2, SUBSET) if size < n - SUBSET_PROBES] or [n - SUBSET_PROBES]
+        n, held = self.n_samples, len(self.data.X)
+        sizes = [size for size in (SUBSET // 2, SUBSET) if size < held - SUBSET_PROBES] or [held - SUBSET_PROBES]
         worlds = make_subset_worlds(self.kernel, self.data, sizes, SUBSET_PROBES, self.rng)
         best: Trial | None = None
         for columns in MACLAURIN_COLUMNS:

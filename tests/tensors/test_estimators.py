@@ -282,3 +282,16 @@ def test_maps_take_tensors():
         found = feature_map.fit(torch.as_tensor(X)).transform(torch.as_tensor(X))
         torch.testing.assert_close(found, torch.as_tensor(expected))
         assert feature_map.transform(torch.as_tensor(X).float()).dtype == torch.float32
+
+
+def test_what_needs_arrays_says_so(tmp_path):
+    X, y, _ = (torch.as_tensor(a) for a in problem(n=50))
+    model = MODELS["local"].fit(X, y)
+    for call in (
+        model.predict_grid,
+        lambda: model.to_html(tmp_path / "a.html"),
+        lambda: nf.save(model, tmp_path / "a"),
+    ):
+        with pytest.raises(ValueError, match=r"NumPy arrays|pickle"):
+            call()
+    assert not list(tmp_path.iterdir())

@@ -8,6 +8,7 @@ import typer
 
 from .. import __version__
 from . import demo, evaluate, fit, info, predict, report
+from .reproduce import reproduce
 
 app = typer.Typer(
     name="nearfield",
@@ -40,3 +41,4 @@ app.command("evaluate", epilog=evaluate.EXAMPLES, no_args_is_help=True)(evaluate
 app.command("info", epilog=info.EXAMPLES, no_args_is_help=True)(info.command)
 app.command("report", epilog=report.EXAMPLES, no_args_is_help=True)(report.command)
 app.command("demo", epilog=demo.EXAMPLES)(demo.command)
+app.command()(reproduce)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,9 +14,12 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from .. import _memory
 from .._array import Array, is_tensor, like, namespace
+from .._progress import ProgressLine
 from .._validation import check_integer, check_positive, describe
+from .._warnings import warn
+from ..blocks import Block
 from ..kernels import Kernel
-from ..learning import Fixed, Learned, learn
+from ..learning import Fixed, Learned, Progress, learn
 from ..scales import learn_with_scales
 
 Floats = NDArray[Any]
@@ -44,7 +47,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
     # ---- training data -------------------------------------------------------------------------------------------
 
     def _validate_training(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, reset: bool = True
+        self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, reset: bool = True
     ) -> tuple[Floats, Floats, Floats | None]:
         """Training points (n, d), targets (n, k), weights (n,) or None: float64, and without points of weight 0."""
         points, targets = validate_data(
@@ -69,6 +72,11 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             raise ValueError("The 'sample_weight' argument must be positive for at least 2 samples.")
         return points[used], targets[used], weights[used]
 
+    def _check_targets(self, k: int) -> None:
+        """Refuse other numbers of targets than those fitted."""
+        if k != len(self.y_mean_):
+            raise ValueError(f"The 'y' argument must have {len(self.y_mean_)} targets as in fit. Got {k}.")
+
     def _validate_test(self, X: ArrayLike) -> Floats:
         check_is_fitted(self, "kernel_")
         result: Floats = validate_data(self, X, dtype=np.float64, reset=False, ensure_min_samples=0)
@@ -76,16 +84,23 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
     # ---- hyperparameters -----------------------------------------------------------------------------------------
 
-    def _learn(self, X: Floats, y: Floats, weights: Floats | None, **prepared: Any) -> None:
+    def _learn(
+        self,
+        X: Floats,
+        y: Floats,
+        weights: Floats | None,
+        make_blocks: Callable[[], list[Block]] | None = None,
+        **prepared: Any,
+    ) -> None:
         """Set `kernel_`, `noise_variance_` and `learned_` from the parameters or the data; `y` is centred.
 
-        `prepared` goes to `learn`: what was found already of data that are elsewhere.
+        Where the data are a sample of more, `make_blocks` gives blocks of all of them, and "auto" is one scale: local
+        models of several need points that cannot be kept. `prepared` goes to `learn`: what was found already of data
+        that are elsewhere.
         """
         fixed, n_scales = self._check_hyperparameters(X.shape[1])
         if not isinstance(self.ard, bool | np.bool_):
             raise ValueError(f"{describe(self, 'ard')} must be True or False. Got {self.ard!r}.")
-        if self.progress is not None and not callable(self.progress):
-            raise ValueError(f"{describe(self, 'progress')} must be None or callable. Got {self.progress!r}.")
         options = {
             "ard": bool(self.ard),
             "sample_weight": weights,
@@ -93,20 +108,32 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             "time_budget": check_positive(self, "time_budget"),
             "n_jobs": self.n_jobs,
             "rng": check_random_state(self.random_state),
-            "progress": self.progress,
+            "progress": self._check_progress(),
             **prepared,
         }
         wanted = self._check_n_scales()
+        if make_blocks is not None:
+            wanted = wanted or 1
+            if wanted == 1 and any(v is None for v in (fixed.length_scales, fixed.variances, fixed.noise_variance)):
+                options["blocks"] = make_blocks()
         if wanted != 1 and fixed.length_scales is None and fixed.variances is None and fixed.noise_variance is None:
             self.learned_ = learn_with_scales(X, y, wanted, **options)
             if wanted is not None and self.learned_.kernel.n_scales < wanted:
-                warnings.warn(
-                    f"n_scales={wanted}, but the data tell only {self.learned_.kernel.n_scales} apart; those are kept.",
-                    stacklevel=3,
+                warn(
+                    f"n_scales={wanted}, but the data tell only {self.learned_.kernel.n_scales} apart; those are kept."
                 )
         else:
             self.learned_ = learn(X, y, fixed=fixed, n_scales=n_scales, **options)
         self._set_hyperparameters(self.learned_.kernel, self.learned_.noise_variance)
+
+    def _check_progress(self) -> Progress | None:
+        """What to call; True is a line on standard error."""
+        if isinstance(self.progress, bool):
+            return ProgressLine() if self.progress else None
+        if self.progress is not None and not callable(self.progress):
+            raise ValueError(f"{describe(self, 'progress')} must be None, True or callable. Got {self.progress!r}.")
+        result: Progress | None = self.progress
+        return result
 
     def _set_hyperparameters(self, kernel: Kernel, noise_variance: float) -> None:
         self.kernel_ = kernel
@@ -200,6 +227,11 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             return on_device.score(self, X, y, sample_weight)
         return float(super().score(X, y, sample_weight))
 
+    def _need_arrays(self, method: str) -> None:
+        check_is_fitted(self, "kernel_")
+        if is_tensor(self.y_mean_):
+            raise ValueError(f"{method} needs a model fitted on NumPy arrays; this one was fitted on tensors.")
+
     def _fitted_on_tensors(self, X: Any) -> bool:
         """Whether this model lives on a device; a test point of another library is refused."""
         check_is_fitted(self, "kernel_")
@@ -253,12 +285,14 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         """
         from ..grid import predict_grid
 
+        self._need_arrays("predict_grid")
         return predict_grid(self, axes, size, spacing, include_noise)
 
     def to_html(self, path: Any, X: ArrayLike | None = None, y: ArrayLike | None = None, **options: Any) -> None:
         """Write a page that explains this model, with scores on `X` and `y`; see `nearfield.webpage.write`."""
         from ..webpage import write
 
+        self._need_arrays("to_html")
         write(self, path, X, y, **options)
 
     def _html_repr(self) -> str:

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _memory, statistics
 from .._array import is_tensor
+from .._output import check_fitted_on, predict_source
+from .._source import Source, as_source
 from .._validation import check_option, check_positive, describe
+from ..blocks import Block
 from ..features.gradients import is_differentiable, length_scale_gradients
 from ..kernels import Kernel
 from ..learning import maximise_feature_likelihood
+from ..passes import Passes
 from ..posterior import FeaturePosterior
 from ..search import CONSTANT_SPREAD
 from ..statistics import Statistics
+from ..surroundings import make_blocks
 from ._base import JointGPRegressor
+from ._streamed import BLOCKS, FeatureSums, take_sample, unchanged_on_error
 
 Floats = NDArray[Any]
 
@@ -85,13 +92,14 @@ class FeatureGPRegressor(JointGPRegressor):
         self.random_state = random_state
         self.progress = progress
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyperparameters that are not given and condition on the data.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
-        y : array of shape (n_samples,) or (n_samples, n_targets)
+        X : array of shape (n_samples, n_features), Dask array or data frame, or Source
+            A source (see `nearfield.sources`) holds the targets and weights as well, and is never in memory as a whole.
+        y : array of shape (n_samples,) or (n_samples, n_targets), or None with a source
         sample_weight : array of shape (n_samples,) or None, default=None
             Precisions: the noise variance of sample i is `noise_variance / sample_weight[i]`.
 
@@ -104,44 +112,88 @@ class FeatureGPRegressor(JointGPRegressor):
 
             on_device.fit_feature(self, X, y, sample_weight)
             return self
-        X, y, weights = self._validate_training(X, y, sample_weight)
-        self._check_options()
+        source = as_source(X, y, sample_weight)
+        if source is not None:
+            with unchanged_on_error(self):
+                return self._fit_source(source)
+        points, targets, weights = self._validate_training(X, y, sample_weight)
         # Sums are taken of what the targets have beyond this, so that a large mean does not cost them their digits.
-        self._offset = self._weighted_mean(y, weights)
-        centered = y - self._offset
+        self._offset = self._weighted_mean(targets, weights)
+        self._prepare(points, targets - self._offset, weights)
+        self._condition(self._sums(points, targets - self._offset, weights))
+        return self
+
+    def _fit_source(self, source: Source) -> Self:
+        passes = Passes(source, self._check_progress())
+        rng = check_random_state(self.random_state)
+        sampled = take_sample(self, passes, rng)
+        rows, self._offset = sampled.rows, sampled.mean
+        is_whole = sampled.n <= source.sample_size
+
+        def blocks() -> list[Block]:
+            return make_blocks(passes, sampled, sampled.mean, BLOCKS, bool(self.ard), rng)
+
+        centered = rows.targets - self._offset
+        self._prepare(rows.X, centered, rows.weights, None if is_whole else blocks)
+        self._condition(
+            self._sums(rows.X, centered, rows.weights) if is_whole else passes.run(FeatureSums(self), "sums")
+        )
+        return self
+
+    def _prepare(
+        self, X: Floats, centered: Floats, weights: Floats | None, blocks: Callable[[], list[Block]] | None = None
+    ) -> None:
+        """Settle hyperparameters and maps."""
+        self._check_options()
         if _has_scales(self.feature_map):
-            self._learn(X, centered, weights)
+            self._learn(X, centered, weights, blocks)
             self._fit_maps(X)
             if self.likelihood == "features":
                 self._refine(X, centered, weights)
         else:
             self._fit_foreign_map(X, centered, weights)
         self._require_memory(0, "")
-        self._condition(self._sums(X, centered, weights))
-        return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        forget: bool = False,
+    ) -> Self:
         """Take in more data at the fitted hyperparameters and map: exactly what `fit` on all of it at once would give.
 
-        The first call is `fit`. Parameters and answer are those of `fit`.
+        The first call is `fit`. Further parameters and answer are those of `fit`.
+
+        Parameters
+        ----------
+        forget : bool, default=False
+            Forget all earlier data first, and keep only the hyperparameters and the map.
         """
         if not hasattr(self, "statistics_"):
             return self.fit(X, y, sample_weight)
         if self._fitted_on_tensors(X):
             from ..tensors import estimators as on_device
 
-            on_device.update_feature(self, X, y, sample_weight)
+            on_device.update_feature(self, X, y, sample_weight, forget)
             return self
-        X, y, weights = self._validate_training(X, y, sample_weight, reset=False)
-        if y.shape[1] != len(self.y_mean_):
-            raise ValueError(f"The 'y' argument must have {len(self.y_mean_)} targets as in fit. Got {y.shape[1]}.")
-        if len(X):  # there may be none of positive weight
-            self._condition(self.statistics_ + self._sums(X, y - self._offset, weights))
+        source = as_source(X, y, sample_weight)
+        new: Statistics | None = None
+        if source is not None:
+            check_fitted_on(self, source)
+            new = Passes(source, self._check_progress()).run(FeatureSums(self), "sums")
+        else:
+            points, targets, weights = self._validate_training(X, y, sample_weight, reset=False)
+            self._check_targets(targets.shape[1])
+            if len(points):
+                new = self._sums(points, targets - self._offset, weights)
+        if new is not None:  # there may be no rows of positive weight
+            self._check_targets(new.cross.shape[1] - 1)
+            self._condition(new if forget else self.statistics_ + new)
         return self
 
-    def predict(
-        self, X: ArrayLike, return_std: bool = False, return_cov: bool = False, include_noise: bool = False
-    ) -> Any:
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = False) -> Any:
         """Posterior mean, and standard deviation or covariance on request; see `ExactGPRegressor.predict`."""
         if return_std and return_cov:
             raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
@@ -149,12 +201,20 @@ class FeatureGPRegressor(JointGPRegressor):
             from ..tensors import estimators as on_device
 
             return on_device.predict_feature(self, X, return_std, return_cov, include_noise)
+        source = as_source(X, None, None)
+        if source is not None:
+            if return_cov:
+                raise ValueError("The covariance of all rows of a source cannot be held; ask for return_std instead.")
+            return predict_source(self, source, return_std, include_noise)
         X = self._validate_test(X)
         if return_cov:
             self._require_covariance(len(X), 2 * len(self.statistics_.gram))
             rows = self._rows(X)
             covariance = self._posterior.covariance(rows)
             return self._shaped(self._posterior.mean(rows)), self._covariance(covariance, include_noise)
+        return self._predict_points(X, return_std, include_noise)
+
+    def _predict_points(self, X: Floats, return_std: bool, include_noise: bool) -> Any:
         mean, variance = np.empty((len(X), len(self.y_mean_))), np.empty(len(X))
         for chunk in self._chunks(X):
             rows = self._rows(X[chunk])
@@ -206,7 +266,14 @@ class FeatureGPRegressor(JointGPRegressor):
 
             budget = check_positive(self, "time_budget")
             start = maximise_feature_likelihood(
-                features, start, free, bounds, y, sample_weight=weights, time_budget=budget, progress=self.progress
+                features,
+                start,
+                free,
+                bounds,
+                y,
+                sample_weight=weights,
+                time_budget=budget,
+                progress=self._check_progress(),
             )
         self._amplitude = float(np.exp(0.5 * start[0]))
         self._set_hyperparameters(Kernel.gaussian(np.nan, float(np.exp(start[0]))), float(np.exp(start[1])))
@@ -235,7 +302,7 @@ class FeatureGPRegressor(JointGPRegressor):
         bounds = np.stack([start - 4, start + 4], axis=1)[free]
         budget = max(self.time_budget - self.learned_.seconds, 0.0)
         theta = maximise_feature_likelihood(
-            features, start, free, bounds, y, sample_weight=weights, time_budget=budget, progress=self.progress
+            features, start, free, bounds, y, sample_weight=weights, time_budget=budget, progress=self._check_progress()
         )
         scales, variance, noise = np.exp(theta[:q]), float(np.exp(theta[q])), float(np.exp(theta[-1]))
         self._set_hyperparameters(Kernel.gaussian(scales, variance), noise)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
@@ -15,18 +14,24 @@ from sklearn.utils import check_random_state
 
 from .. import centers, local, nearest, tuning
 from .._array import is_tensor
+from .._output import predict_source
+from .._source import Source, as_source
 from .._validation import check_bool, check_integer, check_option, check_positive, describe
+from .._warnings import warn
 from ..features import MaclaurinFeatures, TaylorFeatures, taylor
 from ..kernels import Kernel
 from ..local import LocalFeatures, Plan, TrainingSet
+from ..passes import Passes
 from ..predictor import LocalPredictor
 from ..report import Report
+from ..streamed import StreamedPredictor
+from ..streaming import Noise
 from ._base import GPRegressor
+from ._streamed import fit_local, take_in, take_sample, unchanged_on_error
 
 Floats = NDArray[Any]
 
 NOISE_FLOOR = 1e-9
-FARTHEST = 1e100
 CENTERS = ("auto", "grid", "net", "farthest", "kmeans", "random", "mean", "test")
 
 
@@ -83,6 +88,8 @@ class LocalGPRegressor(GPRegressor):
     """
 
     report_: Report
+    _predictor: LocalPredictor | StreamedPredictor
+    _unit: Floats
 
     def __init__(
         self,
@@ -169,13 +176,14 @@ class LocalGPRegressor(GPRegressor):
 
     # ---- fitting -------------------------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyperparameters that are not given, choose how to approximate, and condition on the data.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
-        y : array of shape (n_samples,) or (n_samples, n_targets)
+        X : array of shape (n_samples, n_features), Dask array or data frame, or Source
+            A source (see `nearfield.sources`) holds the targets and weights as well, and is never in memory as a whole.
+        y : array of shape (n_samples,) or (n_samples, n_targets), or None with a source
         sample_weight : array of shape (n_samples,) or None, default=None
             Precisions: the noise variance of sample i is `noise_variance / sample_weight[i]`.
 
@@ -183,13 +191,34 @@ class LocalGPRegressor(GPRegressor):
         -------
         self
         """
-        clock = _Clock()
         if is_tensor(X):
             from ..tensors import estimators as on_device
 
-            on_device.fit_local(self, X, y, sample_weight, clock)
+            on_device.fit_local(self, X, y, sample_weight, _Clock())
             return self
-        X, y, weights = self._validate_training(X, y, sample_weight)
+        source = as_source(X, y, sample_weight)
+        if source is not None:
+            with unchanged_on_error(self):
+                return self._fit_source(source)
+        points, targets, weights = self._validate_training(X, y, sample_weight)
+        return self._fit_arrays(points, targets, weights)
+
+    def _fit_source(self, source: Source) -> Self:
+        clock = _Clock()
+        passes = Passes(source, self._check_progress())
+        rng = check_random_state(self.random_state)
+        sampled = take_sample(self, passes, rng)
+        if sampled.n <= source.sample_size:
+            rows = sampled.rows
+            return self._fit_arrays(rows.X, rows.targets, rows.weights)
+        self.y_mean_, self._weight, self._offset = sampled.mean, sampled.weight, sampled.mean
+        clock.lap("sample")
+        choice, self._predictor = fit_local(self, passes, sampled, rng, clock)
+        self._take_over(choice, self._predictor.placement, clock)
+        return self
+
+    def _fit_arrays(self, X: Floats, y: Floats, weights: Floats | None) -> Self:
+        clock = _Clock()
         request, kind, n_centers = self._check_request(), self._check_centers(), self._check_n_centers()
         rng = check_random_state(self.random_state)
         self.y_mean_ = self._weighted_mean(y, weights)
@@ -197,77 +226,95 @@ class LocalGPRegressor(GPRegressor):
         self._learn(X, y - self.y_mean_, weights)
         clock.lap("learning")
 
-        self._unit = self.kernel_.length_scales[0]
-        kernel = Kernel(self.kernel_.length_scales / self._unit, self.kernel_.variances)
+        kernel = Kernel(self.kernel_.length_scales / self._unit_of_length(), self.kernel_.variances)
         noise = self._local_noise(len(X), weights)
         data = TrainingSet.of(self._in_length_scales(X), y - self.y_mean_, noise)
         self._offset = self.y_mean_.copy()  # what the stored targets lack, whatever the mean becomes
         choice = self._choose(kernel, data, request, rng)
         clock.lap("tuning")
 
-        plan, spacing = choice.candidate.plan, choice.candidate.spacing
-        self.spacing_ = spacing if np.isfinite(spacing) else None
-        self.radius_ = plan.radius
-        self.feature_map_ = plan.features
+        plan = choice.candidate.plan
+        spacing = choice.candidate.spacing if np.isfinite(choice.candidate.spacing) else None
         if isinstance(kind, np.ndarray):
             kind = self._in_length_scales(kind)
         if choice.candidate.cell_points is not None and isinstance(kind, str) and kind == "auto":
             middles, reach = centers.leaves(data.X, choice.candidate.cell_points)
             placement = centers.Placement(middles, None, None, reach=reach)
         else:
-            placement = centers.place(kind, data.X, self.spacing_, n_centers, rng)
-        self.centers_ = placement.centers * self._unit
+            placement = centers.place(kind, data.X, spacing, n_centers, rng)
         clock.lap("centres")
 
         self._predictor = LocalPredictor.fit(plan, data, placement, bool(self.open_centers), self.n_jobs)
         clock.lap("fitting")
-        self._make_report(choice, clock, self._median_neighbours())
-        self._warn_unmet(choice)
+        self._take_over(choice, placement, clock)
         return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def _take_over(self, choice: tuning.Choice, placement: centers.Placement, clock: _Clock) -> None:
+        """Set the fitted attributes that users see, and warn where the tolerance could not be met."""
+        spacing, plan = choice.candidate.spacing, choice.candidate.plan
+        self.spacing_ = spacing if np.isfinite(spacing) else None
+        self.radius_ = plan.radius
+        self.feature_map_ = plan.features
+        self.centers_ = placement.centers * self._unit
+        some = placement.centers[:: max(len(placement.centers) // 1000, 1)]
+        self._make_report(choice, clock, self._predictor.median_neighbours(some))
+        self._warn_unmet(choice)
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        forget: bool = False,
+    ) -> Self:
         """Take in more data at fixed hyperparameters and centres, as if it had been there from the start.
 
-        The first call is `fit`. Parameters and answer are those of `fit`.
+        The first call is `fit`. Further parameters and answer are those of `fit`.
+
+        Parameters
+        ----------
+        forget : bool, default=False
+            Forget all earlier data first, and keep only the hyperparameters, the centres and how to approximate.
         """
         if not hasattr(self, "_predictor"):
             return self.fit(X, y, sample_weight)
         if self._fitted_on_tensors(X):
             from ..tensors import estimators as on_device
 
-            on_device.update_local(self, X, y, sample_weight)
+            on_device.update_local(self, X, y, sample_weight, bool(forget))
             return self
-        X, y, weights = self._validate_training(X, y, sample_weight, reset=False)
-        if y.shape[1] != len(self.y_mean_):
-            raise ValueError(f"The 'y' argument must have {len(self.y_mean_)} targets as in fit. Got {y.shape[1]}.")
-        new = TrainingSet.of(self._in_length_scales(X), y - self._offset, self._local_noise(len(X), weights))
-        predictor = self._predictor.updated(new)
-        added = float(len(y) if weights is None else weights.sum())
-        mean = (self.y_mean_ * self._weight + self._weighted_mean(y, weights) * added) / (self._weight + added)
-        self._predictor, self.y_mean_, self._weight = predictor, mean, self._weight + added
+        with unchanged_on_error(self):
+            take_in(self, X, y, sample_weight, bool(forget))
+        predictor = self._predictor
         self.report_ = replace(
             self.report_,
-            n_samples=len(predictor.data.X),
+            n_samples=predictor.n_samples,
             n_kernel_space=predictor.n_kernel_space,
             model_bytes=predictor.n_bytes,
         )
         return self
 
+    def _unit_of_length(self) -> Floats:
+        """What local models measure in: the shortest length scale."""
+        self._unit = self.kernel_.length_scales[0]
+        return self._unit
+
     def _in_length_scales(self, X: Floats) -> Floats:
-        """Points in units of the length scale, and never so far away that squares of distances overflow."""
-        with np.errstate(over="ignore"):
-            result: Floats = np.clip(X / self._unit, -FARTHEST, FARTHEST)
-        return result
+        return local.in_units(X, self._unit)
 
     def _local_noise(self, n: int, weights: Floats | None) -> Floats:
         """Noise of each sample, with a floor: features divide by it."""
-        result: Floats = np.maximum(self._noise_of(n, weights), NOISE_FLOOR * self.kernel_.variance)
+        result: Floats = self._noise_model()(n, weights)
         return result
 
+    def _noise_model(self) -> Noise:
+        return Noise(self.noise_variance_, NOISE_FLOOR * self.kernel_.variance)
+
     def _choose(
-        self, kernel: Kernel, data: TrainingSet, request: tuning.Request, rng: np.random.RandomState
+        self, kernel: Kernel, data: TrainingSet, request: tuning.Request, rng: np.random.RandomState, **streamed: Any
     ) -> tuning.Choice:
-        """The plan: as given where everything is, else by measurement."""
+        """The plan: as given where everything is, else by measurement; `streamed` are further options of `tuning`."""
         if self._is_given(request):
             sample = data.X - data.X.mean(axis=0)
             if request.radius is not None and request.features is not None:  # positions as neighbourhoods have them
@@ -283,8 +330,14 @@ class LocalGPRegressor(GPRegressor):
         by_number = (
             kernel.n_scales > 1 and request.radius is None and request.spacing is None and request.features is None
         )
-        choose = nearest.choose if by_number else tuning.choose
-        return choose(kernel, data, request, self.n_jobs, rng, self.progress)
+        if by_number and not streamed:
+            return nearest.choose(kernel, data, request, self.n_jobs, rng, self._check_progress())
+        if by_number:
+            raise ValueError(
+                f"{describe(self, 'n_scales')} must be 1 with a source, or spacing, radius and features must be given: "
+                "neighbourhoods for several length scales need all points in memory."
+            )
+        return tuning.choose(kernel, data, request, self.n_jobs, rng, self._check_progress(), **streamed)
 
     def _is_given(self, request: tuning.Request) -> bool:
         """Whether nothing is left to choose."""
@@ -332,12 +385,14 @@ class LocalGPRegressor(GPRegressor):
 
     # ---- prediction ----------------------------------------------------------------------------------------------
 
-    def predict(self, X: ArrayLike, return_std: bool = False, include_noise: bool = False) -> Any:
+    def predict(self, X: Any, return_std: bool = False, include_noise: bool = False) -> Any:
         """Posterior mean, and standard deviation on request.
 
         Parameters
         ----------
-        X : array of shape (m, n_features)
+        X : array of shape (m, n_features), Dask array or data frame, or Source
+            For a Dask collection the answers are Dask arrays, yet to be computed. `nearfield.sources.predict_to` writes
+            the answers for a source to a file, instead of holding them.
         return_std : bool, default=False
         include_noise : bool, default=False
             The distribution of observations instead of that of the latent function: the noise variance is added.
@@ -351,8 +406,14 @@ class LocalGPRegressor(GPRegressor):
             from ..tensors import estimators as on_device
 
             return on_device.predict_local(self, X, return_std, include_noise)
-        points = self._in_length_scales(self._validate_test(X))
-        predict = self._predictor.predict_blended if self._blends() else self._predictor.predict
+        source = as_source(X, None, None)
+        if source is not None:
+            return predict_source(self, source, return_std, include_noise)
+        return self._predict_points(self._validate_test(X), return_std, include_noise)
+
+    def _predict_points(self, X: Floats, return_std: bool, include_noise: bool) -> Any:
+        points = self._in_length_scales(X)
+        predict = self._predictor.predict_blended if self._blends(self.spacing_) else self._predictor.predict
         mean, variance = predict(points, return_std)
         # Targets were stored less `_offset`, and the last column answers for a constant: so any mean can be taken out.
         mean = mean[:, :-1] - mean[:, -1:] * (self.y_mean_ - self._offset)
@@ -360,13 +421,15 @@ class LocalGPRegressor(GPRegressor):
             return self._shaped(mean), self._std(variance, include_noise)
         return self._shaped(mean)
 
-    def _training_points(self) -> Floats:
+    def _training_points(self) -> Floats | None:
+        if not isinstance(self._predictor, LocalPredictor):
+            return None
         result: Floats = self._predictor.data.X * self._unit
         return result
 
-    def _blends(self) -> bool:
+    def _blends(self, spacing: float | None) -> bool:
         """Whether there is anything to blend: a single centre has no seams."""
-        return bool(self.blend) and self.spacing_ is not None
+        return bool(self.blend) and spacing is not None
 
     # ---- parameters and report -----------------------------------------------------------------------------------
 
@@ -410,30 +473,19 @@ class LocalGPRegressor(GPRegressor):
 
     def _warn_unmet(self, choice: tuning.Choice) -> None:
         if not choice.met:
-            warnings.warn(
+            warn(
                 f"tolerance={self.tolerance:g} could not be met: {choice.divergence:.1e} nats of KL per test point "
                 "from the exact Gaussian process were reached. A larger tolerance accepts it; radius, spacing and "
-                "features can be set by hand.",
-                stacklevel=3,
+                "features can be set by hand."
             )
-
-    def _median_neighbours(self) -> int:
-        predictor, radius = self._predictor, self.radius_
-        n, least = len(predictor.data.X), predictor.plan.count
-        some = predictor.placement.centers[:: max(len(self.centers_) // 1000, 1)]
-        if radius is None or len(some) == 0:
-            return n if least is None else min(least, n)
-        counts = predictor.data.tree.query_radius(some, radius, count_only=True)
-        return int(np.median(np.maximum(counts, least or 0)))
 
     def _make_report(self, choice: tuning.Choice, clock: _Clock, median_neighbours: int) -> None:
         measured = not np.isnan(choice.divergence)
         predictor, radius = self._predictor, self.radius_
-        data = predictor.data
         exact = predictor.plan.features is None and radius is None and predictor.plan.count is None
         self.report_ = Report(
-            n_samples=len(data.X),
-            n_features=data.X.shape[1],
+            n_samples=predictor.n_samples,
+            n_features=self.n_features_in_,
             method="the exact Gaussian process" if exact else choice.candidate.label,
             reason=choice.reason,
             divergence=choice.divergence if measured else None,

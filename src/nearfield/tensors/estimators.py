@@ -148,11 +148,12 @@ def fit_feature(gp: Any, X: Any, y: Any, sample_weight: Any) -> None:
     _condition(gp, _sums(gp, X, y - offset, weights))
 
 
-def update_feature(gp: Any, X: Any, y: Any, sample_weight: Any) -> None:
+def update_feature(gp: Any, X: Any, y: Any, sample_weight: Any, forget: bool) -> None:
     """`FeatureGPRegressor.partial_fit` on a fitted model."""
     X, y, weights = checks.training(gp, X, y, sample_weight, reset=False)
     checks.test(gp, X, gp.statistics_.gram)
-    _condition(gp, gp.statistics_ + _sums(gp, X, y - gp._offset, weights))
+    new = _sums(gp, X, y - gp._offset, weights)
+    _condition(gp, new if forget else gp.statistics_ + new)
 
 
 def predict_feature(gp: Any, X: Any, *what: bool) -> Any:
@@ -225,23 +226,23 @@ def fit_local(gp: Any, X: Any, y: Any, sample_weight: Any, clock: Any) -> None:
     gp._warn_unmet(choice)
 
 
-def update_local(gp: Any, X: Any, y: Any, sample_weight: Any) -> None:
+def update_local(gp: Any, X: Any, y: Any, sample_weight: Any, forget: bool) -> None:
     """`LocalGPRegressor.partial_fit` on a fitted model: all models are made again, at the same centres."""
     X, y, weights = checks.training(gp, X, y, sample_weight, reset=False)
     old = gp._predictor
     checks.test(gp, X, old.data.X)
     if y.shape[1] != len(gp.y_mean_):
         raise ValueError(f"The 'y' argument must have {len(gp.y_mean_)} targets as in fit. Got {y.shape[1]}.")
-    data = TensorSet.of(
-        torch.cat([old.data.X, in_length_scales(gp, X)]),
-        torch.cat([old.data.y[:, :-1], y - gp._offset]),
-        torch.cat([old.data.noise, _local_noise(gp, X, weights)]),
-        old.plan.radius,
-    )
+    arrays = in_length_scales(gp, X), y - gp._offset, _local_noise(gp, X, weights)
+    if not forget:
+        before = old.data.X, old.data.y[:, :-1], old.data.noise
+        arrays = tuple(torch.cat(pair) for pair in zip(before, arrays, strict=True))
+    data = TensorSet.of(*arrays, old.plan.radius)
     predictor = TensorPredictor.fit(old.plan, data, old.placement, old.open_centers)
     added = float(len(y) if weights is None else weights.sum())
-    mean = (gp.y_mean_ * gp._weight + weighted_mean(y, weights) * added) / (gp._weight + added)
-    gp._predictor, gp.y_mean_, gp._weight = predictor, mean, gp._weight + added
+    earlier = 0.0 if forget else gp._weight
+    mean = (gp.y_mean_ * earlier + weighted_mean(y, weights) * added) / (earlier + added)
+    gp._predictor, gp.y_mean_, gp._weight = predictor, mean, earlier + added
     gp.report_ = replace(
         gp.report_,
         n_samples=len(data.X),

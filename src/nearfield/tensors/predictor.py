@@ -10,7 +10,7 @@ import torch
 from .._array import Array as Tensor
 from ..centers import Lattice
 from ..local import Plan
-from ..predictor import HOLE_FACTOR
+from ..predictor import SLACK, plan_for_holes
 from . import cells, memory, models
 from .models import Batch, KernelBatch, TensorSet
 
@@ -87,6 +87,11 @@ class TensorPredictor:
         return sum(len(b.members) for b in self.batches if isinstance(b, KernelBatch))
 
     @property
+    def n_samples(self) -> int:
+        """Number of training points."""
+        return len(self.data.X)
+
+    @property
     def n_bytes(self) -> int:
         """Memory of models and data."""
         return int(sum(b.n_bytes for b in self.batches) + self.data.X.nbytes + self.data.y.nbytes)
@@ -106,7 +111,7 @@ class TensorPredictor:
         if self.open_centers and self.plan.count is not None:
             hole = distance > (1.5 * reach[owner] if reach is not None else spacing or torch.inf)
         elif self.open_centers and self.plan.radius is not None and spacing is not None:
-            hole = distance > spacing
+            hole = distance > SLACK * spacing
         if not bool(hole.any()):
             return self._by_models(X, owner)
         mean, variance = self._prior(X)
@@ -146,10 +151,8 @@ class TensorPredictor:
     def _in_holes(self, X: Tensor, distance: Tensor) -> tuple[Tensor, Tensor]:
         """Points far from all centres, by models opened for the cells they lie in."""
         if self.plan.count is not None:
-            # What the long scales say there comes from afar: more neighbours, in cells that grow with the distance.
-            wider = Plan(self.plan.kernel, None, None, count=HOLE_FACTOR * self.plan.count)
             side = torch.exp2(torch.floor(torch.log2(distance.clamp(min=1e-30) / 4)))[:, None]
-            return self._opened(wider, X, (torch.floor(X / side) + 0.5) * side)
+            return self._opened(plan_for_holes(self.plan), X, (torch.floor(X / side) + 0.5) * side)
         lattice = self.placement.lattice
         assert lattice is not None
         origin = torch.as_tensor(lattice.origin, dtype=X.dtype, device=X.device)

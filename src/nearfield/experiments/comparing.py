@@ -1,0 +1,195 @@
+"""What the clusters and the features figures share: their rows, their tables, and the agreement with the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from . import published
+from .cells import Laboratory, Results
+from .drawing import method_name
+from .report import Row, Table, number
+from .settings import DATA, TITLES, Settings
+from .sweeps import Curve, cells_of, compare_curve
+from .verdicts import AGREES, DIFFERS, Comparison
+
+Compared = dict[Curve, dict[str, Comparison]]
+
+
+def compute(
+    laboratory: Laboratory, curves_of: Callable[..., Iterable[Curve]], name: str, protocol: str
+) -> tuple[dict[str, list[Curve]], Results]:
+    """Curves by data set, those with any result, and the results."""
+    settings = laboratory.settings
+    by_data: dict[str, list[Curve]] = {}
+    results: Results = {}
+    for data in DATA:
+        curves = list(curves_of(settings, data, protocol))
+        results |= laboratory.run(cells_of(curves, settings), f"{name}, {TITLES[data]}, {protocol}")
+        known = [curve for curve in curves if curve.records(results, settings)]
+        if known:
+            by_data[data] = known
+    if not by_data:
+        raise ValueError(
+            f"Nothing of {name} has been computed yet under the {protocol} protocol: run it without --so-far."
+        )
+    return by_data, results
+
+
+def compare_all(curves: Sequence[Curve], results: Results, settings: Settings) -> Compared:
+    """Every curve against the paper."""
+    return {curve: compare_curve(curve, curve.records(results, settings), settings) for curve in curves}
+
+
+def rows_of(curves: Sequence[Curve], results: Results, compared: Compared, settings: Settings) -> list[Row]:
+    """Every number: one row a cell and seed, with the published mean beside it."""
+    rows: list[Row] = []
+    for curve in curves:
+        both = compared[curve]
+        for seed, record in enumerate(curve.records(results, settings)):
+            rows.append(
+                {
+                    "data": curve.data,
+                    "protocol": curve.protocol,
+                    "method": curve.method,
+                    "sampling": curve.sampling,
+                    "D": curve.D,
+                    "spacing": "" if curve.spacing is None else curve.spacing,
+                    "seed": seed,
+                    "n_centers": record.n_centers,
+                    "kl_sum": record.kl_sum,
+                    "kl_per_point": record.kl_mean,
+                    "rmse": record.rmse,
+                    "mean_nll": record.mean_nll,
+                    "n_test": record.n_test,
+                    "seconds": record.seconds,
+                    "published_kl_per_point": _blank(both["kl"].published),
+                    "published_rmse": _blank(both["rmse"].published),
+                    "kl_standard_errors": _blank(both["kl"].z),
+                    "rmse_standard_errors": _blank(both["rmse"].z),
+                }
+            )
+    return rows
+
+
+def table_of(title: str, curves: Sequence[Curve], compared: Compared, results: Results, settings: Settings) -> Table:
+    """One row a curve: centroids, KL and RMSE with the published values, differences and verdicts."""
+    header = ["method", "D", "theta / l", "seeds", "centroids", "KL per point", "published", "s.e.", "verdict"]
+    header += ["RMSE", "published", "s.e.", "verdict"]
+    rows = []
+    for curve in curves:
+        records = curve.records(results, settings)
+        row = [method_name(curve.method, curve.sampling, curve.spacing), str(curve.D)]
+        row += [
+            "" if curve.spacing is None else f"{curve.spacing:g}",
+            str(len(records)),
+            f"{np.mean([r.n_centers for r in records]):.4g}",
+        ]
+        for measure in ("kl", "rmse"):
+            found = compared[curve][measure]
+            z = "" if found.z is None else f"{found.z:+.1f}"
+            row += [f"{number(found.mean)} ± {number(found.std, 2)}", number(found.published), z, found.verdict]
+        rows.append(row)
+    return Table(title, header, rows)
+
+
+def agreement(compared: Compared, data: str) -> tuple[int, int, list[str]]:
+    """How many measured values of a data set agree with the published ones, of how many, and which do not."""
+    agreeing = total = 0
+    outside = []
+    for curve, both in compared.items():
+        for measure, found in both.items():
+            if curve.data != data or found.verdict not in (AGREES, DIFFERS):
+                continue
+            total += 1
+            agreeing += found.verdict == AGREES
+            if found.verdict == DIFFERS:
+                label = method_name(curve.method, curve.sampling, curve.spacing)
+                theta = "" if curve.spacing is None else f", theta = {curve.spacing:g} l"
+                outside.append(
+                    f"{label}, D = {curve.D}{theta}: {measure.upper()} {found.mean:.3g} against {found.published:.3g} "
+                    f"({found.z:+.1f} s.e.)"
+                )
+    return agreeing, total, outside
+
+
+def agreement_findings(compared: Compared, data: Sequence[str]) -> list[str]:
+    """Sentences: the share of values within three standard errors, and those outside."""
+    lines = []
+    for name in data:
+        agreeing, total, outside = agreement(compared, name)
+        if total:
+            share = f"{agreeing} of {total} values ({agreeing / total:.0%})"
+            line = f"{TITLES[name]}, as published: {share} within 3 standard errors."
+            lines.append(line + (" Outside: " + "; ".join(outside) + "." if outside else ""))
+    order = order_of_flats(compared)
+    if order is not None:
+        rank, size, median = order
+        lines.append(
+            f"UK flats (another month, fewer rows): rank correlation of our KL per point with the published over "
+            f"{size} cells is {rank:.2f}; ours is {median:.2g} times the published one in the median."
+        )
+    return lines
+
+
+def order_of_flats(compared: Compared) -> tuple[float, int, float] | None:
+    """Rank correlation with the paper over the cells of UK flats, their number, and the median ratio of KL."""
+    pairs = [
+        (both["kl"].mean, both["kl"].published)
+        for curve, both in compared.items()
+        if curve.data == "uk_flats" and both["kl"].published is not None
+    ]
+    if len(pairs) < 3:
+        return None
+    ours, theirs = np.array(pairs, dtype=float).T
+    return float(spearmanr(ours, theirs).statistic), len(pairs), float(np.median(ours / theirs))
+
+
+def factors(compared: Compared, settings: Settings) -> Table | None:
+    """By what factor our own method beats the best published figure of each data set and D."""
+    header = [
+        "data",
+        "D",
+        "best published KL per point",
+        "whose",
+        "ours",
+        "factor",
+        "best published RMSE",
+        "ours",
+        "factor",
+    ]
+    rows: list[list[str]] = []
+    for curve, both in compared.items():
+        if curve.method != "ours" or curve.protocol != "published" or not settings.is_full(curve.data):
+            continue
+        kl, whose = published.best(curve.data, curve.D, "kl_sum")
+        rmse, _ = published.best(curve.data, curve.D, "rmse")
+        ours = both["kl"].mean
+        ratio = "exact" if ours < 1e-12 else number(kl / ours)
+        row: list[Any] = [TITLES[curve.data], str(curve.D), number(kl), whose, number(ours), ratio]
+        rows.append([*row, number(rmse), number(both["rmse"].mean), number(rmse / both["rmse"].mean)])
+    return (
+        Table("Ours against the best published figure, at the published hyperparameters", header, rows)
+        if rows
+        else None
+    )
+
+
+def hyperparameter_table(laboratory: Laboratory, protocol: str, data: Sequence[str]) -> Table:
+    """What the hyperparameters are, and the exact process's RMSE."""
+    rows = []
+    for name in data:
+        for problem in laboratory.known_problems(name, protocol):
+            fixed = problem.hyperparameters
+            rmse = float(np.sqrt(np.mean((problem.mean - problem.y_test) ** 2)))
+            values = [fixed.length_scale, fixed.signal_variance, fixed.noise_variance, rmse]
+            rows.append([TITLES[name], str(problem.seed), *(number(v, 4) for v in values)])
+    header = ["data", "seed", "length scale", "signal variance", "noise variance", "RMSE of the exact process"]
+    return Table(f"Hyperparameters, {protocol}", header, rows)
+
+
+def _blank(value: float | None) -> float | str:
+    return "" if value is None else value
