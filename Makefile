@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench reproduce clean
+.PHONY: help demo test check format bench docs reproduce clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -22,6 +22,10 @@ $(VENV)/.dev-installed: $(VENV)/.test-installed
 
 $(VENV)/.demo-installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.docs-installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.reproduce-installed: pyproject.toml | $(BIN)/python
@@ -46,8 +50,11 @@ format: $(VENV)/.dev-installed  ## rewrite the code in the project's style
 bench: $(VENV)/.test-installed  ## every benchmark that needs no other library
 	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
+docs: $(VENV)/.docs-installed  ## the site, into site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 reproduce: $(VENV)/.reproduce-installed  ## the paper, figure by figure, into reproduction/ (ARGS=--quick for a look)
 	$(BIN)/nearfield reproduce --data-dir "$${NEARFIELD_DATA:-}" --out reproduction $(ARGS)
 
 clean:  ## remove the environment and what the tools leave behind
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist site

@@ -1,10 +1,12 @@
-"""Make the pictures of the documentation: `python docs/make_images.py`, with the extra `demo` installed.
+"""Make the pictures of the documentation: `python docs/make_images.py`, with the extra `examples` installed.
 
-`map.png` is the picture of `make demo`, made smaller; run that first. The others are computed here.
+`map.png` is the picture of `make demo`, made smaller; run that first. The others are computed here, and those of the
+gallery by the examples (`--gallery` makes no others; `flats.py` takes part where NEARFIELD_DATA names its folder).
 """
 
 # ruff: noqa: T201
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,12 +23,16 @@ import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
+GALLERY = ("photograph", "seattle", "clock", "regions", "tolerance", "columns", "flats")
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"]
 
 
 def main():
     """Make every picture."""
-    IMAGES.mkdir(exist_ok=True)
+    (IMAGES / "gallery").mkdir(parents=True, exist_ok=True)
+    draw_gallery()
+    if "--gallery" in sys.argv:
+        return
     plt.rcParams.update({"font.size": 13, "axes.spines.top": False, "axes.spines.right": False})
     draw_reach()
     draw_cells()
@@ -36,6 +42,17 @@ def main():
     if (ROOT / "demo" / "map.png").exists():
         shrink(ROOT / "demo" / "map.png", IMAGES / "map.png", 1300)
         shrink(ROOT / "demo" / "calibration.png", IMAGES / "calibration.png", 1000)
+
+
+def draw_gallery():
+    """Run the examples of the gallery."""
+    for name in GALLERY:
+        if name == "flats" and "NEARFIELD_DATA" not in os.environ:
+            continue
+        path = IMAGES / "gallery" / f"{name}.png"
+        command = [sys.executable, ROOT / "examples" / f"{name}.py", "--out", path]
+        subprocess.run(command, check=True, env={**os.environ, "MPLBACKEND": "Agg"})
+        shrink(path, path, 1050)
 
 
 def draw_reach():

@@ -47,8 +47,8 @@ where no folder is named; UK flats has to be put together by hand, and the messa
   columns afford, on neighbourhoods of radius √p length scales, with the residual correction. In more columns, the
   process itself on neighbourhoods of about D points (yacht), or one centre with low degrees exact (kin8nm, which is
   smooth).
-- UK flats are of December 2020, not of January 2022: 13 844 rows instead of 24 553, 3844 test points instead of 10
-  000. Only the order of the methods and the size of KL can be compared.
+- UK flats are of December 2020, not of January 2022: 13 844 rows instead of 24 553, 3844 test points
+  instead of 10 000. Only the order of the methods and the size of KL can be compared.
 """
 
 

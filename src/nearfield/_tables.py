@@ -115,6 +115,8 @@ class TableSource(Source):
 class ParquetSource(TableSource):
     """A Parquet file, or a folder of them (in the order of their names), read piece by piece.
 
+    Every file's columns and their types are checked at once; missing values are found as they are read.
+
     Parameters
     ----------
     path : path of a file or a folder, or a sequence of paths
@@ -128,8 +130,6 @@ class ParquetSource(TableSource):
         Rows read at a time.
     sample_size : int
         See `Source`.
-
-    Every file's columns and their types are checked at once; missing values are found as they are read.
     """
 
     suffixes = (".parquet", ".pq")

@@ -1,0 +1,64 @@
+"""What the site needs beyond MkDocs: formulas without JavaScript, and a reference that leaves no public name out."""
+
+import inspect
+import re
+from importlib import import_module
+from importlib.util import find_spec
+
+import latex2mathml.converter
+
+import nearfield
+
+FORMULA = re.compile(r"^```math\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+ENTRIES = "<!-- every public name -->"
+
+# Heading -> names in their order. What is public and not here comes last, so that nothing is left out.
+GROUPS = {
+    "Regressors": ["LocalGPRegressor", "ExactGPRegressor", "FeatureGPRegressor"],
+    "Feature maps": ["TaylorFeatures", "MaclaurinFeatures", "FourierFeatures", "PolynomialSketch"],
+    "Model files": ["save", "load", "load_with_metadata"],
+    "Modules": [],
+}
+BESIDES = ("datasets", "sources")  # modules for users that `import nearfield` does not name
+
+
+def on_page_markdown(markdown: str, **_) -> str:
+    """Formulas become MathML, and the mark in the reference becomes its entries."""
+    if ENTRIES in markdown:
+        markdown = markdown.replace(ENTRIES, entries())
+    return FORMULA.sub(lambda match: mathml(match[1]), markdown)
+
+
+def mathml(formula: str) -> str:
+    """One displayed formula; browsers draw it by themselves."""
+    rows = [latex2mathml.converter.convert(row, display="block") for row in formula.splitlines() if row.strip()]
+    return "\n".join(f'<div class="formula">{row}</div>' for row in rows)
+
+
+def entries() -> str:
+    """Directives for every name in `nearfield.__all__`, under the headings of `GROUPS`."""
+    known = [name for names in GROUPS.values() for name in names]
+    others = [name for name in nearfield.__all__ if name not in known]
+    others += [name for name in BESIDES if name not in others and find_spec(f"nearfield.{name}")]
+    parts = []
+    for heading, names in GROUPS.items():
+        shown = [name for name in names if name in nearfield.__all__] or (others if heading == "Modules" else [])
+        parts += [f"## {heading}", *(directive(name) for name in shown)] if shown else []
+    return "\n\n".join(parts)
+
+
+def directive(name: str) -> str:
+    """A class with its methods, a function, or a module with what it makes public."""
+    thing = import_module(f"nearfield.{name}") if name in BESIDES else getattr(nearfield, name)
+    if not inspect.ismodule(thing):
+        return f"::: nearfield.{name}"
+    public = getattr(thing, "__all__", None) or [
+        key for key, value in vars(thing).items() if defined_in(value, thing) and not key.startswith("_")
+    ]
+    members = "\n".join(f"        - {key}" for key in public)
+    return f"::: nearfield.{name}\n    options:\n      show_root_full_path: true\n      members:\n{members}"
+
+
+def defined_in(value, module) -> bool:
+    """Whether a class or function belongs to the module, not to one it imports."""
+    return (inspect.isfunction(value) or inspect.isclass(value)) and value.__module__ == module.__name__

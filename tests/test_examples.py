@@ -1,0 +1,71 @@
+"""The quick examples run as a user would run them, and print figures that make sense."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+
+# script -> (package it needs, pattern with numbers, their limits)
+QUICK = {
+    "photograph": (None, r"RMSE (\S+) .* cover (\S+) %", [(0.05, 0.12), (88, 98)]),
+    "seattle": ("vega_datasets", r"RMSE (\S+) K, 95 % intervals cover (\S+) %", [(2, 6), (85, 100)]),
+    "clock": ("vega_datasets", r"circles +RMSE (\S+) K, 95 % intervals cover (\S+) %", [(0.05, 0.24), (88, 99)]),
+    "tolerance": ("airportsdata", r"1e-02 +(\S+) +(\S+)", [(0, 1e-2), (0, 1e-2)]),
+    "columns": (None, r"process +cross-validated RMSE (\S+)", [(50, 58)]),
+    "sinc": (None, r"corrected +KL per grid point (\S+)", [(0, 1e-2)]),
+}
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_quick_example_runs_and_prints_sensible_figures(name, tmp_path):
+    package, pattern, limits = QUICK[name]
+    for needed in filter(None, ("matplotlib", package)):
+        if importlib.util.find_spec(needed) is None:
+            pytest.skip(f"examples/{name}.py needs {needed}: pip install '.[examples]'")
+    picture = tmp_path / "pictures" / "picture.png"
+    printed = run(name, "--out", str(picture))
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    numbers = [float(number) for number in re.search(pattern, printed).groups()]
+    for number, (low, high) in zip(numbers, limits, strict=True):
+        assert low <= number <= high, printed
+
+
+def test_flats_without_their_file_say_where_to_get_it(tmp_path):
+    pytest.importorskip("matplotlib")
+    result = start("flats", NEARFIELD_DATA=str(tmp_path))
+    assert result.returncode == 1
+    assert "Price Paid Data" in result.stderr
+    assert "NEARFIELD_DATA" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_gallery_names_every_example_and_reads_the_code_of_those_it_shows():
+    docs = EXAMPLES.parent / "docs"
+    page = (docs / "gallery.md").read_text(encoding="utf-8")
+    included = re.findall(r'^ +--8<-- "examples/(\w+)\.py"$', page, re.MULTILINE)
+    assert sorted(included) == sorted(path.stem for path in (docs / "images" / "gallery").glob("*.png"))
+    assert {path.stem for path in EXAMPLES.glob("*.py")} <= set(re.findall(r"(\w+)\.py", page))
+
+
+def run(name, *arguments):
+    """Standard output of an example that must succeed."""
+    result = start(name, *arguments)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def start(name, *arguments, **environment):
+    """Run an example in a process of its own, without a screen."""
+    return subprocess.run(
+        [sys.executable, EXAMPLES / f"{name}.py", *arguments],
+        env={**os.environ, "MPLBACKEND": "Agg", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
