@@ -155,3 +155,11 @@ def test_equal_length_scales_are_right_all_the_same():
     two = nf.ExactGPRegressor(length_scale=[2.0, 2.0], signal_variance=[0.5, 0.5], noise_variance=0.05, n_scales=2)
     one = nf.ExactGPRegressor(length_scale=2.0, signal_variance=1.0, noise_variance=0.05)
     np.testing.assert_allclose(two.fit(X, y).predict(X), one.fit(X, y).predict(X), rtol=1e-8)
+
+
+def test_blending_that_has_no_effect_is_said():
+    X, y = problem([0.3, 8.0], n=1600)
+    given = {"length_scale": [0.3, 8.0], "signal_variance": [1.0, 1.0], "noise_variance": 0.05, "n_scales": 2}
+    with pytest.warns(UserWarning, match="blend=True has no effect"):
+        model = nf.LocalGPRegressor(**given, tolerance=0.1, blend=True, random_state=0).fit(X, y)
+    assert model.report_.radius is None

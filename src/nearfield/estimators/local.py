@@ -62,7 +62,8 @@ class LocalGPRegressor(GPRegressor):
     correction : bool, default=True
         Give back what the features cannot represent as independent noise.
     blend : bool, default=False
-        Predictions that are continuous from centre to centre, at two to three times the cost of prediction.
+        Predictions that are continuous from centre to centre, at two to three times the cost of prediction. Not where
+        several length scales end with neighbourhoods by number; that is said in a warning.
     centers : str, int or array of shape (n_centers, n_features), default="auto"
         "grid": middles of the occupied cells of a lattice (the choice of "auto" up to three columns); "net": a greedy
         covering (its choice beyond); "farthest": farthest-point clustering; "kmeans", "random": with `n_centers`;
@@ -259,6 +260,12 @@ class LocalGPRegressor(GPRegressor):
         some = placement.centers[:: max(len(placement.centers) // 1000, 1)]
         self._make_report(choice, clock, self._predictor.median_neighbours(some))
         self._warn_unmet(choice)
+        if self.blend and self.spacing_ is None and len(self.centers_) > 1:
+            warnings.warn(
+                "blend=True has no effect here: neighbourhoods are so many nearest points, in cells of different sizes. "
+                "Set spacing and radius by hand, or n_scales=1, for predictions without jumps.",
+                stacklevel=2,
+            )
 
     def partial_fit(
         self,
