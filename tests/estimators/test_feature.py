@@ -440,7 +440,7 @@ def test_no_points_to_predict():
         ({"length_scale": "short"}, "'length_scale' parameter of FeatureGPRegressor"),
         ({"signal_variance": np.nan}, "'signal_variance' parameter of FeatureGPRegressor"),
         ({"likelihood": "exact"}, "'likelihood' .* 'kernel', 'features'"),
-        ({"likelihood": "features", "n_scales": 2}, "n_scales is above 1"),
+        ({"likelihood": "features", "n_scales": 2}, "n_scales is not 1"),
         ({"likelihood": "features", "feature_map": nf.MaclaurinFeatures(16)}, "'likelihood' .* must be 'kernel'"),
         (
             {"likelihood": "features", "feature_map": nf.FourierFeatures(16, sampling="structured")},

@@ -261,10 +261,9 @@ class LocalGPRegressor(GPRegressor):
         self._make_report(choice, clock, self._predictor.median_neighbours(some))
         self._warn_unmet(choice)
         if self.blend and self.spacing_ is None and len(self.centers_) > 1:
-            warnings.warn(
+            warn(
                 "blend=True has no effect here: neighbourhoods are so many nearest points, in cells of different sizes. "
-                "Set spacing and radius by hand, or n_scales=1, for predictions without jumps.",
-                stacklevel=2,
+                "Set spacing and radius by hand, or n_scales=1, for predictions without jumps."
             )
 
     def partial_fit(
