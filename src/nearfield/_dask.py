@@ -187,7 +187,7 @@ def _n_threads() -> int:
     try:
         from distributed import get_client
 
-        return max(sum(get_client().nthreads().values()), 1)
+        return max(int(sum(get_client().nthreads().values())), 1)
     except (ImportError, ValueError):
         return n_threads(None)
 
