@@ -262,8 +262,8 @@ class LocalGPRegressor(GPRegressor):
         self._warn_unmet(choice)
         if self.blend and self.spacing_ is None and len(self.centers_) > 1:
             warn(
-                "blend=True has no effect here: neighbourhoods are so many nearest points, in cells of several sizes. Set "
-                "spacing and radius by hand, or n_scales=1, for predictions without jumps."
+                "blend=True has no effect here: neighbourhoods are so many nearest points, in cells of several sizes. "
+                "Set spacing and radius by hand, or n_scales=1, for predictions without jumps."
             )
 
     def partial_fit(
