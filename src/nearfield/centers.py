@@ -155,19 +155,72 @@ def graded_cells(X: Floats, distance: Floats) -> Floats:
     return result
 
 
-def leaves(X: Floats, n_points: int) -> tuple[Floats, Floats]:
-    """Middles of cells of about `n_points` points each, and how far their points reach from them."""
-    tree = KDTree(X, leaf_size=max(n_points // 2, 1))  # its leaves hold up to twice as many
-    _, order, nodes, bounds = tree.get_arrays()
+NEAR = 0.4  # of the distance to the last of a centre's neighbours, within which those are neighbours of a point too
+
+
+@dataclass(frozen=True, eq=False)
+class Leaves:
+    """Cells of about an equal number of points.
+
+    Attributes
+    ----------
+    middles : ndarray of shape (C, d)
+    reach : ndarray of shape (C,)
+        How far from the middle a point may lie to be served by the neighbours of the middle.
+    sizes : ndarray of shape (C,)
+        Number of points in each.
+    """
+
+    middles: Floats
+    reach: Floats
+    sizes: Integers
+
+
+def leaves(X: Floats, n_points: int, count: int, tree: KDTree | None = None) -> Leaves:
+    """Cells of about `n_points` points each, and fewer where that would make them large beside a neighbourhood.
+
+    The middle of a cell that reaches from a dense place into the void has its `count` neighbours in the dense place,
+    and points at the other end would be served badly: such cells are halved until they are small.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    n_points, count : int
+    tree : KDTree or None
+        Of `X`, where there is one.
+    """
+    cells = KDTree(X, leaf_size=max(n_points // 2, 1))  # its leaves hold up to twice as many
+    _, order, nodes, _ = cells.get_arrays()
     is_leaf = nodes["is_leaf"].astype(bool)
-    low, high = bounds[0][is_leaf], bounds[1][is_leaf]
-    middles = 0.5 * (low + high)
-    starts, stops = nodes["idx_start"][is_leaf], nodes["idx_end"][is_leaf]
-    owner = np.repeat(np.arange(len(middles)), stops - starts)
-    points = np.concatenate([order[a:b] for a, b in zip(starts, stops, strict=True)])
-    distances = np.sqrt(np.sum((X[points] - middles[owner]) ** 2, axis=1))
-    firsts = np.cumsum(stops - starts) - (stops - starts)
-    return middles, np.maximum.reduceat(distances, firsts)
+    bounds = zip(nodes["idx_start"][is_leaf], nodes["idx_end"][is_leaf], strict=True)
+    groups = [order[start:stop] for start, stop in bounds]
+    tree = cells if tree is None else tree
+    done: list[tuple[Floats, Floats, Integers]] = []
+    while groups:
+        middles, reach, sizes = _extents_of(X, groups)
+        last = tree.query(middles, k=min(count, len(X)))[0][:, -1]
+        large = (reach > NEAR * last) & (sizes > 1)
+        done.append((middles[~large], np.maximum(reach, NEAR * last)[~large], sizes[~large]))
+        groups = [half for i in np.flatnonzero(large) for half in _halves(X, groups[i])]
+    return Leaves(*(np.concatenate(parts) for parts in zip(*done, strict=True)))
+
+
+def _extents_of(X: Floats, groups: list[Integers]) -> tuple[Floats, Floats, Integers]:
+    """Middle of the bounding box of each group of points, the farthest of them from it, and their number."""
+    sizes = np.array([len(group) for group in groups])
+    points = X[np.concatenate(groups)]
+    starts = np.cumsum(sizes) - sizes
+    middles = 0.5 * (np.minimum.reduceat(points, starts) + np.maximum.reduceat(points, starts))
+    distances = np.sqrt(np.sum((points - np.repeat(middles, sizes, axis=0)) ** 2, axis=1))
+    return middles, np.maximum.reduceat(distances, starts), sizes
+
+
+def _halves(X: Floats, group: Integers) -> tuple[Integers, Integers]:
+    """The points below and above the median along the widest side."""
+    points = X[group]
+    order = np.argsort(points[:, np.argmax(np.ptp(points, axis=0))], kind="stable")
+    middle = len(group) // 2
+    return group[order[:middle]], group[order[middle:]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +237,7 @@ class Placement:
     cells : ndarray of shape (C, d) or None
         Cell of each centre, where centres are one a cell.
     reach : ndarray of shape (C,) or None
-        How far the points of each centre's cell lie from it, where cells differ in size.
+        How far from each centre its neighbours serve, where cells differ in size.
     """
 
     centers: Floats

@@ -9,7 +9,7 @@ radius does as well, features for each length scale, side by side, are far cheap
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from . import metrics
 from ._parallel import thread_map
+from .centers import Leaves, leaves
 from .features.taylor import n_monomials
 from .kernels import Kernel
 from .local import Plan, TrainingSet, feature_cost, fit_one, kernel_cost
@@ -28,14 +29,14 @@ Floats = NDArray[Any]
 
 COUNTS = (30, 50, 75, 100, 150, 200, 300, 400, 600, 800)
 CELL_SHARES = (8, 4)  # neighbours per point of a cell: smaller cells are more accurate, larger ones cheaper
-WORLDS, PROBES = 32, 4
+WORLDS, PROBES, FAR = 48, 3, 400
 # Families with features: radius over that of the neighbours needed, spacing over radius, degree over squared radius.
 FAMILIES = ((1.0, 0.5, 1.1), (1.15, 0.5, 1.1), (1.0, 0.7, 1.1), (1.0, 0.5, 0.9), (0.9, 0.5, 1.1), (1.15, 0.6, 0.9))
 
 
 @dataclass(frozen=True, eq=False)
 class NearWorld:
-    """The nearest points of some probes, and what the exact process on all of them says at the probes.
+    """The nearest points of some probes and some from afar, and what the exact process on them says at the probes.
 
     Attributes
     ----------
@@ -45,7 +46,11 @@ class NearWorld:
     mean, variance : ndarrays of shape (m, k + 1), (m,)
         The reference.
     directions : ndarray of shape (m, d)
-        Where in its cell each probe lies: uniform in the unit ball.
+        Where in a cell of a lattice each probe lies: uniform in the unit ball.
+    n_near : int
+        How many of the points, the first ones, are the nearest; the others are from farther and farther away.
+    cells : dict
+        Leaves by number of points and of neighbours, once they were asked for.
     """
 
     X: Floats
@@ -56,15 +61,30 @@ class NearWorld:
     mean: Floats
     variance: Floats
     directions: Floats
+    n_near: int
+    cells: dict[tuple[int | None, int | None], Leaves] = field(default_factory=dict)
 
-    def center(self, i: int, candidate: Candidate) -> Floats:
-        """Centre of the cell that probe `i` falls into."""
-        reach = cell_radius(self.X.shape[1]) * candidate.spacing
-        if candidate.cell_points is not None:
-            distances = np.sum((self.X - self.probes[i]) ** 2, axis=1)
-            reach = np.partition(distances, candidate.cell_points - 1)[candidate.cell_points - 1] ** 0.5
-        result: Floats = self.probes[i] + reach * self.directions[i]
-        return result
+    def cell(self, i: int, candidate: Candidate) -> tuple[Floats, float]:
+        """Centre of the cell that probe `i` falls into, and how many points share it."""
+        probe: Floats = self.probes[i]
+        if candidate.cell_points is None:
+            reach = cell_radius(self.X.shape[1]) * candidate.spacing
+            center: Floats = probe + reach * self.directions[i]
+            return center, max(float(np.sum(np.sum((self.X - center) ** 2, axis=1) <= reach**2)), 1.0)
+        found = self._leaves(candidate)
+        distances = np.sum((found.middles - probe) ** 2, axis=1) ** 0.5
+        nearest = int(np.argmin(distances))
+        if distances[nearest] > found.reach[nearest]:
+            return probe, 1.0
+        return found.middles[nearest], float(found.sizes[nearest])
+
+    def _leaves(self, candidate: Candidate) -> Leaves:
+        key = (candidate.cell_points, candidate.plan.count)
+        if key not in self.cells:
+            assert candidate.cell_points is not None
+            assert candidate.plan.count is not None
+            self.cells[key] = leaves(self.X[: self.n_near], candidate.cell_points, candidate.plan.count)
+        return self.cells[key]
 
     def neighbourhood(self, plan: Plan, center: Floats) -> NDArray[np.int64]:
         """Which points a centre's neighbourhood holds."""
@@ -81,12 +101,8 @@ class NearWorld:
         plan = candidate.plan
         total = 0.0
         for i in range(len(self.probes)):
-            center = self.center(i, candidate)
+            center, in_cell = self.cell(i, candidate)
             around = len(self.neighbourhood(plan, center))
-            in_cell = float(candidate.cell_points or 0)
-            if candidate.cell_points is None:
-                reach = cell_radius(self.X.shape[1]) * candidate.spacing
-                in_cell = max(float(np.sum(np.sum((self.X - center) ** 2, axis=1) <= reach**2)), 1.0)
             if plan.features is None or plan.takes_kernel_space(around):
                 total += plan.kernel.n_scales * kernel_cost(around) / in_cell + 2 * around**2
             else:
@@ -99,7 +115,7 @@ class NearWorld:
         plan = candidate.plan
         total = 0.0
         for i, probe in enumerate(self.probes):
-            center = self.center(i, candidate)
+            center, _ = self.cell(i, candidate)
             near = self.neighbourhood(plan, center)
             model = fit_one(plan, self.X[near] - center, self.y[near], self.noise[near])
             mean, variance = model.predict(plan, (probe - center)[None], with_variance=True)
@@ -130,7 +146,7 @@ def choose(
     if n <= SMALL:
         return Choice(exact(kernel), 0.0, 0.0, True, f"{n} points are few enough for the exact Gaussian process")
     worlds = _make_worlds(kernel, data, request.tolerance, n_jobs, rng)
-    counts = [c for c in COUNTS if c <= len(worlds[0].X) // 2]
+    counts = [c for c in COUNTS if 1.5 * c <= worlds[0].n_near]
     trials: list[Trial] = []
 
     def cost_of(candidate: Candidate) -> float:
@@ -145,7 +161,8 @@ def choose(
         return trials[-1]
 
     def meets(trial: Trial) -> bool:
-        return trial.divergence + trial.error <= MARGIN * request.tolerance
+        # Two standard errors: most of the distance may come from few places, which the probes may have missed.
+        return trial.divergence + 2 * trial.error <= MARGIN * request.tolerance
 
     best: Trial | None = None
     low, high = 0, len(counts) - 1
@@ -209,11 +226,13 @@ def _make_worlds(
     kernel: Kernel, data: TrainingSet, tolerance: float, n_jobs: int | None, rng: np.random.RandomState
 ) -> list[NearWorld]:
     n, d = data.X.shape
-    size = min(1500 if tolerance >= 5e-4 else 2500, n - PROBES)
+    size = min(1200 if tolerance >= 5e-4 else 2000, n - PROBES)
     seeds = rng.choice(n, WORLDS, replace=False)
     directions = rng.standard_normal((WORLDS, PROBES, d))
     directions *= rng.random_sample((WORLDS, PROBES, 1)) ** (1 / d) / np.linalg.norm(directions, axis=-1, keepdims=True)
     others = rng.random_sample((WORLDS, PROBES - 1))
+    # What long scales say comes from afar, where the nearest points may all lie on one side.
+    pool = rng.choice(n, min(n, 5000), replace=False)
     plan = Plan(kernel, None, None)
 
     def one(i: int) -> NearWorld:
@@ -223,10 +242,14 @@ def _make_worlds(
         # Beside the point itself, a few of its near neighbours are set aside too.
         places = np.unique(np.concatenate([[0], 1 + (others[i] * min(100, size // 4)).astype(np.int64)]))
         aside, kept = found[places], np.delete(found, places)
+        far = np.setdiff1d(pool, found)
+        far = far[np.argsort(np.sum((data.X[far] - origin) ** 2, axis=1))]
+        ranks = np.unique(np.geomspace(1, max(len(far), 1), FAR).astype(np.int64))[: len(far)] - 1
+        n_near, kept = len(kept), np.concatenate([kept, far[ranks]])
         X, y, noise = data.X[kept] - origin, data.y[kept], data.noise[kept]
         probes = data.X[aside] - origin
         mean, variance = fit_one(plan, X, y, noise).predict(plan, probes, with_variance=True)
         assert variance is not None
-        return NearWorld(X, y, noise, probes, data.noise[aside], mean, variance, directions[i, : len(probes)])
+        return NearWorld(X, y, noise, probes, data.noise[aside], mean, variance, directions[i, : len(probes)], n_near)
 
     return thread_map(one, range(WORLDS), n_jobs)

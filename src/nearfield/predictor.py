@@ -84,7 +84,7 @@ class Predictor:
         if self.open_centers and self.plan.count is not None:
             # Outside its cell, a point is better served by neighbours of its own, and by more of them.
             reach = self.placement.reach
-            hole = distance > (1.5 * reach[owner] if reach is not None else spacing or np.inf)
+            hole = distance > (reach[owner] if reach is not None else spacing or np.inf)
             places = np.flatnonzero(hole)
             wider = plan_for_holes(self.plan)
             middles = graded_cells(X[places], distance[places])

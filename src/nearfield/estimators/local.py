@@ -239,8 +239,9 @@ class LocalGPRegressor(GPRegressor):
         if isinstance(kind, np.ndarray):
             kind = self._in_length_scales(kind)
         if choice.candidate.cell_points is not None and isinstance(kind, str) and kind == "auto":
-            middles, reach = centers.leaves(data.X, choice.candidate.cell_points)
-            placement = centers.Placement(middles, None, None, reach=reach)
+            assert plan.count is not None
+            cells = centers.leaves(data.X, choice.candidate.cell_points, plan.count, data.tree)
+            placement = centers.Placement(cells.middles, None, None, reach=cells.reach)
         else:
             placement = centers.place(kind, data.X, spacing, n_centers, rng)
         clock.lap("centres")

@@ -295,10 +295,10 @@ def _place(
     if isinstance(kind, np.ndarray):
         kind = np.clip(kind / gp._unit, -1e100, 1e100)
     if candidate.cell_points is not None and is_auto:
-        middles, reach = centers.leaves(_double(points), candidate.cell_points)
-        return TensorPlacement(like(middles, points), None, None, reach=like(reach, points))
-    found = centers.place(kind, _double(points), gp.spacing_, n, rng)
-    return TensorPlacement(like(found.centers, points), gp.spacing_, found.lattice)
+        found = centers.leaves(_double(points), candidate.cell_points, candidate.plan.count)
+        return TensorPlacement(like(found.middles, points), None, None, reach=like(found.reach, points))
+    placed = centers.place(kind, _double(points), gp.spacing_, n, rng)
+    return TensorPlacement(like(placed.centers, points), gp.spacing_, placed.lattice)
 
 
 def _median_neighbours(plan: Plan, data: TensorSet, placement: TensorPlacement) -> int:

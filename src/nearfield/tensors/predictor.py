@@ -109,7 +109,7 @@ class TensorPredictor:
         hole = torch.zeros(len(X), dtype=torch.bool, device=X.device)
         reach, spacing = self.placement.reach, self.placement.spacing
         if self.open_centers and self.plan.count is not None:
-            hole = distance > (1.5 * reach[owner] if reach is not None else spacing or torch.inf)
+            hole = distance > (reach[owner] if reach is not None else spacing or torch.inf)
         elif self.open_centers and self.plan.radius is not None and spacing is not None:
             hole = distance > SLACK * spacing
         if not bool(hole.any()):
