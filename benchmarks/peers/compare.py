@@ -8,9 +8,11 @@ is given the same kernel, a Gaussian, and the same noise; libraries that are not
 comparisons, in which each library learns for itself, are in `benchmarks/scales.py`.
 """
 
+import argparse
 import importlib.util
 import json
 import signal
+import subprocess
 import sys
 import time
 import warnings
@@ -382,38 +384,55 @@ def verdict(name, records):
         print(f"{seconds / ours:.1f} and {seconds / given:.1f} times as long")
 
 
-def growth(arguments):
+def growers():
+    """Methods that are tried on ever more points."""
     chosen = {
         "nearfield": local(1e-3),
-        "sparse GP, k-means, 512": sparse(512),
         "HistGradientBoosting (no uncertainty)": boosting,
+        "sparse GP, k-means, 512": sparse(512),
     }
-    if importlib.util.find_spec("gpboost"):
-        chosen["GPBoost Vecchia, 20"] = gpboost(20)
-    if importlib.util.find_spec("MuyGPyS"):
-        chosen["MuyGPyS, 50"] = muygps(50)
     if importlib.util.find_spec("gpytorch"):
         chosen["GPyTorch SVGP, 512, 2 epochs"] = gpytorch_svgp(512, 2)
-    chosen["nearfield exact"] = exact
+    if importlib.util.find_spec("MuyGPyS"):
+        chosen["MuyGPyS, 50"] = muygps(50)
+    if importlib.util.find_spec("gpboost"):
+        chosen["GPBoost Vecchia, 20"] = gpboost(20)
+    return chosen
+
+
+def grow_one(family, size, seed):
+    X, y = common.plane(2 * size, seed, density=30.0)
+    X, y, X_test, y_test = X[:size], y[:size], X[size:], y[size:]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (mean, variance), seconds = common.timed(lambda: growers()[family](X, y, X_test, PLANE))
+    nll = None if variance is None else float(nf.metrics.mean_nll(y_test, mean, variance))
+    rmse = float(nf.metrics.rmse(y_test, mean))
+    print(json.dumps({"n": size, "family": family, "seconds": seconds, "rmse": rmse, "nll": nll}))
+
+
+def growth(arguments):
+    """Each in a process of its own, which can be ended."""
     records, over = [], set()
     for size in (int(n) for n in arguments.sizes):
-        X, y = common.plane(2 * size, arguments.seed, density=30.0)
-        X, y, X_test, y_test = X[:size], y[:size], X[size:], y[size:]
-        for family, run in chosen.items():
-            if family in over or (family == "nearfield exact" and size > 15_000):
+        for family in growers():
+            if family in over:
                 continue
-            mean, variance, seconds, why = limited(run, X, y, X_test, PLANE)
-            if mean is None:
+            command = [sys.executable, __file__, "--one", family, str(size), "--seed", str(arguments.seed)]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.limit, check=True)
+                records.append(json.loads(done.stdout.strip().splitlines()[-1]))
+                print(records[-1], flush=True)
+            except subprocess.TimeoutExpired:
                 over.add(family)
-                print(f"{size}: {family}: {why}", flush=True)
-                continue
-            nll = np.nan if variance is None else float(nf.metrics.mean_nll(y_test, mean, variance))
-            rmse = float(nf.metrics.rmse(y_test, mean))
-            records.append({"n": size, "family": family, "seconds": seconds, "rmse": rmse, "nll": nll})
-            print(records[-1], flush=True)
+                print(f"{size}: {family}: over {arguments.limit} s", flush=True)
+            except subprocess.CalledProcessError as error:
+                over.add(family)
+                print(f"{size}: {family}: failed: {error.stderr.strip().splitlines()[-1][:80]}", flush=True)
     print()
     rows = [
-        [f"{r['n']:.0e}", r["family"], f"{r['seconds']:.2f}", f"{r['rmse']:.4f}", f"{r['nll']:.4f}"] for r in records
+        [f"{r['n']:.0e}", r["family"], f"{r['seconds']:.2f}", f"{r['rmse']:.4f}", f"{r['nll'] or np.nan:.4f}"]
+        for r in records
     ]
     common.table(["N, and as many test points", "method", "s", "RMSE", "mean NLL"], rows)
     return records
@@ -499,8 +518,13 @@ def main():
     parser = common.parser(__doc__.splitlines()[0])
     parser.add_argument("questions", nargs="*", default=["closeness", "growth"])
     parser.add_argument("--sizes", type=float, nargs="*", default=[1e4, 1e5, 1e6])
+    parser.add_argument("--limit", type=int, default=LIMIT, help="seconds after which growth gives a library up")
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, default=Path("out/peers"), help="folder for the pictures and the numbers")
     arguments = parser.parse_args()
+    if arguments.one:
+        grow_one(arguments.one[0], int(arguments.one[1]), arguments.seed)
+        return
     arguments.out.mkdir(parents=True, exist_ok=True)
     path = arguments.out / "results.json"
     results = json.loads(path.read_text()) if path.exists() else {}
