@@ -22,7 +22,7 @@ from .features.taylor import n_monomials
 from .kernels import Kernel
 from .local import Plan, TrainingSet, feature_cost, fit_one, kernel_cost
 from .probes import cell_radius
-from .tuning import MARGIN, MAX_COLUMNS, MAX_EXACT, SMALL, Candidate, Choice, Request, Trial, exact, exact_cost
+from .tuning import MAX_COLUMNS, MAX_EXACT, SMALL, Candidate, Choice, Request, Trial, exact, exact_cost
 from .tuning import taylor_features as make_features
 
 Floats = NDArray[Any]
@@ -30,6 +30,7 @@ Floats = NDArray[Any]
 COUNTS = (30, 50, 75, 100, 150, 200, 300, 400, 600, 800)
 CELL_SHARES = (8, 4)  # neighbours per point of a cell: smaller cells are more accurate, larger ones cheaper
 WORLDS, PROBES, FAR = 48, 3, 400
+SHARE = 0.4  # of the tolerance that a figure may take up
 # Families with features: radius over that of the neighbours needed, spacing over radius, degree over squared radius.
 FAMILIES = ((1.0, 0.5, 1.1), (1.15, 0.5, 1.1), (1.0, 0.7, 1.1), (1.0, 0.5, 0.9), (0.9, 0.5, 1.1), (1.15, 0.6, 0.9))
 
@@ -162,7 +163,7 @@ def choose(
 
     def meets(trial: Trial) -> bool:
         # Two standard errors: most of the distance may come from few places, which the probes may have missed.
-        return trial.divergence + 2 * trial.error <= MARGIN * request.tolerance
+        return trial.divergence + 2 * trial.error <= SHARE * request.tolerance
 
     best: Trial | None = None
     low, high = 0, len(counts) - 1
