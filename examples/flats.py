@@ -30,7 +30,7 @@ def main():
     X = np.column_stack([places[:, 0] * np.cos(np.deg2rad(52)), places[:, 1]]) * 111.2  # about km
     train = np.random.default_rng(0).random(len(X)) < 0.75
     for n_scales in (1, 3):
-        model = nf.LocalGPRegressor(n_scales=n_scales, tolerance=1e-2, n_restarts=0, blend=True, random_state=0)
+        model = nf.LocalGPRegressor(n_scales=n_scales, tolerance=1e-2, n_restarts=0, random_state=0)
         model.fit(X[train], price[train])
         mean, std = model.predict(X[~train], return_std=True, include_noise=True)
         rmse, nll = nf.metrics.rmse(price[~train], mean), nf.metrics.mean_nll(price[~train], mean, std**2)

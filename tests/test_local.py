@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from scipy.special import gammaincc
 
-from nearfield import local, metrics
+from nearfield import local, many, metrics
 from nearfield.features import maclaurin, taylor
 from nearfield.kernels import Kernel
 from nearfield.local import FeatureModel, KernelModel, LocalFeatures, Plan, TrainingSet
@@ -155,7 +155,7 @@ def test_kernel_model_is_the_exact_process_on_the_neighbourhood(kernel):
     data = training(200)
     center = np.array([2.4, 2.6])
     plan = Plan(kernel, 1.5, None)
-    (model,) = local.fit_all(plan, data, center[None], n_jobs=1)
+    (model,) = many.fit_all(plan, data, center[None], n_jobs=1)
     assert isinstance(model, KernelModel)
     near = cdist(center[None], data.X)[0] <= 1.5
     assert 10 < near.sum() < 150
@@ -188,7 +188,7 @@ def test_no_neighbours_leave_the_prior():
     away = np.array([[100.0, 100.0]])
     for either_side in (True, False):
         plan = Plan(kernel, 2.0, taylor_features(kernel, 2, 5), either_side=either_side)
-        (model,) = local.fit_all(plan, data, away, n_jobs=1)
+        (model,) = many.fit_all(plan, data, away, n_jobs=1)
         mean, variance = model.predict(plan, np.array([[0.0, 0.1], [3.0, 0.0]]), with_variance=True)
         np.testing.assert_allclose(mean, 0.0)
         np.testing.assert_allclose(variance, 1.3)
@@ -212,7 +212,7 @@ def test_sides_differ_from_centre_to_centre():
     rng = np.random.RandomState(0)
     X = np.concatenate([rng.uniform(0, 1, (400, 2)), rng.uniform(5, 6, (10, 2))])
     data = TrainingSet.of(X, rng.standard_normal((410, 1)), np.full(410, NOISE))
-    models = local.fit_all(Plan(kernel, 1.0, features), data, np.array([[0.5, 0.5], [5.5, 5.5]]), n_jobs=1)
+    models = many.fit_all(Plan(kernel, 1.0, features), data, np.array([[0.5, 0.5], [5.5, 5.5]]), n_jobs=1)
     assert [type(model) for model in models] == [FeatureModel, KernelModel]
 
 
@@ -239,7 +239,7 @@ def test_variances_lie_between_zero_and_the_prior(d, n, width, noise, variance, 
     ):
         for radius in (width, None):
             plan = Plan(kernel, radius, features, either_side=False)
-            (model,) = local.fit_all(plan, data, np.zeros((1, d)), n_jobs=1)
+            (model,) = many.fit_all(plan, data, np.zeros((1, d)), n_jobs=1)
             mean, found = model.predict(plan, test, with_variance=True)
             assert np.all(np.isfinite(mean))
             assert np.all(found >= 0)
@@ -255,10 +255,10 @@ def grid_of_centers(width=5.0):
 
 
 def fitted(plan, data, centers, n_jobs):
-    models = local.fit_all(plan, data, centers, n_jobs)
+    models = many.fit_all(plan, data, centers, n_jobs)
     test = np.random.RandomState(7).uniform(0, 5, (400, 2))
     owner = cdist(test, centers).argmin(axis=1)
-    return (models, *local.predict_groups(plan, models, centers, test, owner, True, n_jobs))
+    return (models, *many.predict_groups(plan, models, centers, test, owner, True, n_jobs))
 
 
 @pytest.mark.parametrize("columns", [None, 28])
@@ -272,7 +272,7 @@ def test_batches_and_threads_do_not_change_the_answers(monkeypatch, columns):
     np.testing.assert_array_equal(mean, mean_2)
     np.testing.assert_array_equal(variance, variance_2)
     for size in (1, 5, 1000):
-        monkeypatch.setattr(local, "_BATCH", size)
+        monkeypatch.setattr(many, "_BATCH", size)
         _, mean_b, variance_b = fitted(plan, data, centers, 2)
         np.testing.assert_allclose(mean_b, mean, atol=1e-12)
         np.testing.assert_allclose(variance_b, variance, atol=1e-12)
@@ -283,13 +283,13 @@ def test_a_group_larger_than_a_piece_is_cut_without_a_trace(monkeypatch):
     data = training(300)
     plan = Plan(kernel, None, taylor_features(kernel, 2, 8))
     centers = np.array([[2.5, 2.5], [0.0, 0.0]])
-    models = local.fit_all(plan, data, centers, 1)
+    models = many.fit_all(plan, data, centers, 1)
     test = np.random.RandomState(8).uniform(0, 5, (500, 2))
     owner = (np.arange(500) % 3 == 0).astype(np.int64)
-    whole = local.predict_groups(plan, models, centers, test, owner, True, 1)
+    whole = many.predict_groups(plan, models, centers, test, owner, True, 1)
     with monkeypatch.context() as patch:
         patch.setattr(local._memory, "rows_per_chunk", lambda _: 7)
-        cut = local.predict_groups(plan, models, centers, test, owner, True, 2)
+        cut = many.predict_groups(plan, models, centers, test, owner, True, 2)
     np.testing.assert_allclose(cut[0], whole[0], atol=1e-12)
     np.testing.assert_allclose(cut[1], whole[1], atol=1e-12)
 
@@ -298,16 +298,16 @@ def test_each_point_is_answered_by_the_model_of_its_owner():
     kernel = gaussian()
     data, centers = training(500), grid_of_centers()
     plan = Plan(kernel, 1.6, taylor_features(kernel, 2, 6))
-    models = local.fit_all(plan, data, centers, 2)
+    models = many.fit_all(plan, data, centers, 2)
     rng = np.random.RandomState(9)
     test, owner = rng.uniform(0, 5, (60, 2)), rng.randint(len(centers), size=60)
-    mean, variance = local.predict_groups(plan, models, centers, test, owner, True, 2)
+    mean, variance = many.predict_groups(plan, models, centers, test, owner, True, 2)
     for i in range(60):
         m, v = models[owner[i]].predict(plan, test[i : i + 1] - centers[owner[i]], True)
         np.testing.assert_allclose(mean[i], m[0], atol=1e-12)
         np.testing.assert_allclose(variance[i], v[0], atol=1e-12)
     np.testing.assert_array_equal(
-        local.predict_groups(plan, models, centers, test, owner, False, 1)[0], mean
+        many.predict_groups(plan, models, centers, test, owner, False, 1)[0], mean
     )  # without variances, the same means
 
 
@@ -339,15 +339,15 @@ def test_an_update_equals_a_new_fit(columns, n_jobs):
     data, centers = training(1200), grid_of_centers()
     plan = Plan(kernel, 1.6, None if columns is None else taylor_features(kernel, 2, 6))
     old, new = split(data, 100)
-    before = local.fit_all(plan, old, centers, n_jobs)
-    updated = local.update_all(plan, before, new, data, centers, n_jobs)
-    again = local.fit_all(plan, data, centers, n_jobs)
+    before = many.fit_all(plan, old, centers, n_jobs)
+    updated = many.update_all(plan, before, new, data, centers, n_jobs)
+    again = many.fit_all(plan, data, centers, n_jobs)
     if columns is not None:  # some centres went over to the features as their points became many
         assert any(isinstance(m, KernelModel) for m in before)
     assert [type(m) for m in updated] == [type(m) for m in again]
     test = np.random.RandomState(10).uniform(0, 5, (200, 2))
     owner = cdist(test, centers).argmin(axis=1)
-    answers = [local.predict_groups(plan, models, centers, test, owner, True, 1) for models in (updated, again)]
+    answers = [many.predict_groups(plan, models, centers, test, owner, True, 1) for models in (updated, again)]
     np.testing.assert_allclose(answers[0][0], answers[1][0], atol=1e-8)
     np.testing.assert_allclose(answers[0][1], answers[1][1], atol=1e-8)
 
@@ -357,12 +357,12 @@ def test_many_small_updates_do_not_drift():
     data = training(600)
     plan = Plan(kernel, None, taylor_features(kernel, 2, 8), either_side=False)
     centers = np.array([[2.5, 2.5]])
-    models = local.fit_all(plan, split(data, 20)[0], centers, 1)
+    models = many.fit_all(plan, split(data, 20)[0], centers, 1)
     for start in range(20, 600, 20):
         part = slice(start, start + 20)
         new = TrainingSet.of(data.X[part], data.y[part, :-1], data.noise[part])
-        models = local.update_all(plan, models, new, data, centers, 1)  # sums need the new points only
-    again = local.fit_all(plan, data, centers, 1)
+        models = many.update_all(plan, models, new, data, centers, 1)  # sums need the new points only
+    again = many.fit_all(plan, data, centers, 1)
     test = np.random.RandomState(11).uniform(-1, 1, (50, 2))
     answers = [m[0].predict(plan, test, True) for m in (models, again)]
     np.testing.assert_allclose(answers[0][0], answers[1][0], atol=1e-8)
@@ -374,9 +374,9 @@ def test_an_update_leaves_the_models_it_started_from():
     data, centers = training(400), grid_of_centers()
     plan = Plan(kernel, 1.6, taylor_features(kernel, 2, 4), either_side=False)
     old, new = split(data, 200)
-    models = local.fit_all(plan, old, centers, 1)
+    models = many.fit_all(plan, old, centers, 1)
     copies = [(m.factor.copy(), m.cross.copy(), m.coefficients.copy()) for m in models]
-    local.update_all(plan, models, new, data, centers, 1)
+    many.update_all(plan, models, new, data, centers, 1)
     for model, (factor, cross, coefficients) in zip(models, copies, strict=True):
         np.testing.assert_array_equal(model.factor, factor)
         np.testing.assert_array_equal(model.cross, cross)
@@ -394,8 +394,8 @@ def test_the_exact_process_is_the_limit_of_large_neighbourhoods(kind):
     for radius in (1.0, 1.5, 2.0, 3.0, 4.0, 5.0):
         features = taylor_features(kernel, 2, int(1.5 * radius**2) + 4) if kind == "features" else None
         plan = Plan(kernel, radius, features, either_side=False)
-        models = local.fit_all(plan, data, centers, 2)
-        mean, variance = local.predict_groups(plan, models, centers, test, owner, True, 2)
+        models = many.fit_all(plan, data, centers, 2)
+        mean, variance = many.predict_groups(plan, models, centers, test, owner, True, 2)
         kl = metrics.kl_divergence(mean[:, 0], variance + NOISE, exact_mean[:, 0], exact_variance + NOISE)
         divergences.append(kl.mean())
     assert divergences[0] > 1e-3
@@ -412,7 +412,7 @@ def test_memory_of_a_model_counts_its_arrays():
     kernel = gaussian()
     data = training(100, k=1)
     plan = Plan(kernel, None, taylor_features(kernel, 2, 4), either_side=False)
-    (model,) = local.fit_all(plan, data, np.zeros((1, 2)), 1)
+    (model,) = many.fit_all(plan, data, np.zeros((1, 2)), 1)
     assert model.n_bytes == 8 * (15 * 15 + 2 * 15 * 2)
-    (model,) = local.fit_all(Plan(kernel, None, None), data, np.zeros((1, 2)), 1)
+    (model,) = many.fit_all(Plan(kernel, None, None), data, np.zeros((1, 2)), 1)
     assert model.n_bytes == 8 * (100 * 2 + 100 * 100 + 100 * 2)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from nearfield import local, metrics
+from nearfield import many, metrics
 from nearfield.centers import place
 from nearfield.features import taylor
 from nearfield.kernels import Kernel
@@ -79,7 +79,7 @@ def test_points_near_a_centre_are_answered_by_it_and_others_by_a_model_of_their_
             center, one = centers[c], model.models[c]
         else:
             center = lattice.middles(lattice.cells(X[i : i + 1]))[0]
-            (one,) = local.fit_all(model.plan, model.data, center[None], 1)
+            (one,) = many.fit_all(model.plan, model.data, center[None], 1)
             n_opened += 1
         m, v = one.predict(model.plan, X[i : i + 1] - center, True)
         np.testing.assert_allclose(mean[i], m[0], atol=1e-12)

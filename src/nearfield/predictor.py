@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from . import _memory, blending, local
+from . import _memory, blending, local, many
 from ._parallel import n_threads
 from .centers import Placement, graded_cells
 from .local import FeatureModel, KernelModel, LocalModel, Plan, TrainingSet
@@ -165,9 +165,7 @@ class Predictor:
             return self._prior(0)
         if not self.models:
             return self._opened(X, self.placement.centers[owner], with_variance)
-        return local.predict_groups(
-            self.plan, self.models, self.placement.centers, X, owner, with_variance, self.n_jobs
-        )
+        return many.predict_groups(self.plan, self.models, self.placement.centers, X, owner, with_variance, self.n_jobs)
 
     def _opened(self, X: Floats, places: Floats, with_variance: bool) -> tuple[Floats, Floats]:
         """Each point by a model made for the place given with it."""
@@ -198,7 +196,7 @@ class LocalPredictor(Predictor):
         """Make the model of every centre, if there is room for them."""
         size = plan.features.n_components if plan.features is not None else plan.count or 0
         fits = 8.0 * size**2 * len(placement.centers) < MEMORY_SHARE * _memory.available()
-        models = local.fit_all(plan, data, placement.centers, n_jobs) if fits else []
+        models = many.fit_all(plan, data, placement.centers, n_jobs) if fits else []
         return cls(plan, placement, models, open_centers, n_jobs, data)
 
     @classmethod
@@ -227,7 +225,7 @@ class LocalPredictor(Predictor):
             plan=plan,
             data=data,
             placement=placement,
-            models=local.remake(plan, models, data, placement.centers, n_jobs),
+            models=many.remake(plan, models, data, placement.centers, n_jobs),
             open_centers=open_centers,
             n_jobs=n_jobs,
             is_updated=True,
@@ -253,7 +251,7 @@ class LocalPredictor(Predictor):
         )
         models: list[LocalModel] = []
         if self.models:
-            models = local.update_all(self.plan, self.models, new, data, self.placement.centers, self.n_jobs)
+            models = many.update_all(self.plan, self.models, new, data, self.placement.centers, self.n_jobs)
         return LocalPredictor(self.plan, self.placement, models, self.open_centers, self.n_jobs, data, True)
 
     @property
@@ -299,8 +297,8 @@ class LocalPredictor(Predictor):
         bounds = np.searchsorted(owner[order], np.arange(len(distinct) + 1))
         for batch in local.batches(len(distinct), 256):  # models are made, used and forgotten
             members = order[bounds[batch.start] : bounds[batch.stop]]
-            models = local.fit_all(self.plan, self.data, distinct[batch], self.n_jobs)
-            mean[members], variance[members] = local.predict_groups(
+            models = many.fit_all(self.plan, self.data, distinct[batch], self.n_jobs)
+            mean[members], variance[members] = many.predict_groups(
                 self.plan,
                 models,
                 distinct[batch],

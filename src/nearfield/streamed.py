@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import local
+from . import local, many
 from .centers import group_rows
 from .local import LocalModel
 from .predictor import Predictor
@@ -124,7 +124,7 @@ class StreamedPredictor(Predictor):
             return mean, variance
         rank = np.cumsum(known) - 1
         members = np.flatnonzero(known[owner])
-        mean[members], variance[members] = local.predict_groups(
+        mean[members], variance[members] = many.predict_groups(
             self.plan,
             [model for model in models if model is not None],
             lattice.middles(distinct[known]),

@@ -188,6 +188,19 @@ def test_more_data_is_as_if_it_had_been_there(name):
         torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("name", ["Fourier", "local"])
+def test_what_is_forgotten_leaves_no_trace(name):
+    X, y, X_test = (torch.as_tensor(a) for a in problem())
+    model = clone(MODELS[name])
+    if name == "local":
+        model.set_params(centers=np.array([[2.0, 2.0], [6.0, 6.0], [2.0, 6.0], [6.0, 2.0]]), spacing=5.0)
+        X_test = X_test[:90]
+    expected = model.fit(X[300:], y[300:]).predict(X_test, return_std=True)
+    again = model.fit(X[:300], y[:300] + 9).partial_fit(X[300:], y[300:], forget=True).predict(X_test, return_std=True)
+    for a, b in zip(expected, again, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
+
+
 def test_covariances_samples_and_scores():
     X, y, X_test = problem(n=200)
     for name in ("exact", "Taylor"):

@@ -25,6 +25,13 @@ from ..scales import learn_with_scales
 Floats = NDArray[Any]
 
 
+def on_device() -> Any:
+    """What the regressors do with tensors; PyTorch is imported with it, so only where there are tensors."""
+    from ..tensors import estimators
+
+    return estimators
+
+
 class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the Gaussian-process regressors."""
 
@@ -222,9 +229,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Coefficient of determination R^2 of the means at `X`."""
         if is_tensor(X):
-            from ..tensors import estimators as on_device
-
-            return on_device.score(self, X, y, sample_weight)
+            return float(on_device().score(self, X, y, sample_weight))
         return float(super().score(X, y, sample_weight))
 
     def _need_arrays(self, method: str) -> None:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _memory
 from .._array import is_tensor
 from ..posterior import KernelPosterior
-from ._base import JointGPRegressor
+from ._base import JointGPRegressor, on_device
 
 Floats = NDArray[Any]
 
@@ -106,9 +106,7 @@ class ExactGPRegressor(JointGPRegressor):
         self
         """
         if is_tensor(X):
-            from ..tensors import estimators as on_device
-
-            on_device.fit_exact(self, X, y, sample_weight)
+            on_device().fit_exact(self, X, y, sample_weight)
             return self
         X, y, weights = self._validate_training(X, y, sample_weight)
         fixed, n_scales = self._check_hyperparameters(X.shape[1])
@@ -149,9 +147,7 @@ class ExactGPRegressor(JointGPRegressor):
         if return_std and return_cov:
             raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
         if self._fitted_on_tensors(X):
-            from ..tensors import estimators as on_device
-
-            return on_device.predict_exact(self, X, return_std, return_cov, include_noise)
+            return on_device().predict_exact(self, X, return_std, return_cov, include_noise)
         X = self._validate_test(X)
         posterior = self._posterior
         if return_cov:

@@ -26,7 +26,7 @@ from ..posterior import FeaturePosterior
 from ..search import CONSTANT_SPREAD
 from ..statistics import Statistics
 from ..surroundings import make_blocks
-from ._base import JointGPRegressor
+from ._base import JointGPRegressor, on_device
 from ._streamed import BLOCKS, FeatureSums, take_sample, unchanged_on_error
 
 Floats = NDArray[Any]
@@ -108,9 +108,7 @@ class FeatureGPRegressor(JointGPRegressor):
         self
         """
         if is_tensor(X):
-            from ..tensors import estimators as on_device
-
-            on_device.fit_feature(self, X, y, sample_weight)
+            on_device().fit_feature(self, X, y, sample_weight)
             return self
         source = as_source(X, y, sample_weight)
         if source is not None:
@@ -174,9 +172,7 @@ class FeatureGPRegressor(JointGPRegressor):
         if not hasattr(self, "statistics_"):
             return self.fit(X, y, sample_weight)
         if self._fitted_on_tensors(X):
-            from ..tensors import estimators as on_device
-
-            on_device.update_feature(self, X, y, sample_weight, forget)
+            on_device().update_feature(self, X, y, sample_weight, forget)
             return self
         source = as_source(X, y, sample_weight)
         new: Statistics | None = None
@@ -198,9 +194,7 @@ class FeatureGPRegressor(JointGPRegressor):
         if return_std and return_cov:
             raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
         if self._fitted_on_tensors(X):
-            from ..tensors import estimators as on_device
-
-            return on_device.predict_feature(self, X, return_std, return_cov, include_noise)
+            return on_device().predict_feature(self, X, return_std, return_cov, include_noise)
         source = as_source(X, None, None)
         if source is not None:
             if return_cov:

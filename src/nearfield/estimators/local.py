@@ -4,38 +4,36 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from .. import centers, local, nearest, tuning
 from .._array import is_tensor
 from .._output import predict_source
 from .._source import Source, as_source
-from .._validation import check_bool, check_integer, check_option, check_positive, describe
+from .._validation import describe
 from .._warnings import warn
-from ..features import MaclaurinFeatures, TaylorFeatures, taylor
+from ..features import MaclaurinFeatures
 from ..kernels import Kernel
-from ..local import LocalFeatures, Plan, TrainingSet
+from ..local import TrainingSet
 from ..passes import Passes
 from ..predictor import LocalPredictor
 from ..report import Report
 from ..streamed import StreamedPredictor
 from ..streaming import Noise
-from ._base import GPRegressor
+from ._base import on_device
+from ._parameters import LocalParameters
 from ._streamed import fit_local, take_in, take_sample, unchanged_on_error
 
 Floats = NDArray[Any]
 
 NOISE_FLOOR = 1e-9
-CENTERS = ("auto", "grid", "net", "farthest", "kmeans", "random", "mean", "test")
 
 
-class LocalGPRegressor(GPRegressor):
+class LocalGPRegressor(LocalParameters):
     """Gaussian-process regression from features around many centres: near the exact process, in linear time.
 
     Around each centre a small Gaussian process is made from the points of its neighbourhood, with Taylor features of
@@ -193,9 +191,7 @@ class LocalGPRegressor(GPRegressor):
         self
         """
         if is_tensor(X):
-            from ..tensors import estimators as on_device
-
-            on_device.fit_local(self, X, y, sample_weight, _Clock())
+            on_device().fit_local(self, X, y, sample_weight, _Clock())
             return self
         source = as_source(X, y, sample_weight)
         if source is not None:
@@ -287,9 +283,7 @@ class LocalGPRegressor(GPRegressor):
         if not hasattr(self, "_predictor"):
             return self.fit(X, y, sample_weight)
         if self._fitted_on_tensors(X):
-            from ..tensors import estimators as on_device
-
-            on_device.update_local(self, X, y, sample_weight, bool(forget))
+            on_device().update_local(self, X, y, sample_weight, bool(forget))
             return self
         with unchanged_on_error(self):
             take_in(self, X, y, sample_weight, bool(forget))
@@ -346,50 +340,6 @@ class LocalGPRegressor(GPRegressor):
             )
         return tuning.choose(kernel, data, request, self.n_jobs, rng, self._check_progress(), **streamed)
 
-    def _is_given(self, request: tuning.Request) -> bool:
-        """Whether nothing is left to choose."""
-        if self.radius is None:
-            return request.features is not None
-        by_hand = request.features is not None or request.kernel_space
-        return by_hand and request.radius is not None and request.spacing is not None
-
-    def _given_choice(self, kernel: Kernel, sample: Floats, request: tuning.Request) -> tuning.Choice:
-        """What was given, as a choice; `sample` holds positions relative to a centre."""
-        plan, label = Plan(kernel, request.radius, None), "kernel space"
-        if request.features is not None:
-            plan, label = (
-                replace(plan, features=request.features(sample), either_side=self.radius is not None),
-                "as given",
-            )
-        plan = replace(plan, correction=bool(self.correction))
-        candidate = tuning.Candidate(request.spacing if request.spacing is not None else np.inf, plan, label)
-        return tuning.Choice(candidate, np.nan, np.nan, True, "spacing, radius and features were given")
-
-    def _check_centers(self) -> Any:
-        """`centers` as `centers.place` takes it, but in the units of the data."""
-        kind = self.centers
-        if isinstance(kind, str):
-            return check_option(self, "centers", CENTERS)
-        if isinstance(kind, Integral):
-            return check_integer(self, "centers", 1)
-        d = self.n_features_in_
-        try:
-            given = np.asarray(kind, dtype=np.float64)
-        except (TypeError, ValueError):
-            given = np.empty(0)
-        if given.ndim != 2 or given.shape[1] != d or len(given) == 0 or not np.all(np.isfinite(given)):
-            names = ", ".join(repr(name) for name in CENTERS)
-            raise ValueError(
-                f"{describe(self, 'centers')} must be one of {names}, an integer, or finite numbers of shape "
-                f"(n_centers, {d})."
-            )
-        return given
-
-    def _check_n_centers(self) -> int | None:
-        if self.n_centers is None and not (isinstance(self.centers, str) and self.centers in ("kmeans", "random")):
-            return None
-        return check_integer(self, "n_centers", 1)
-
     # ---- prediction ----------------------------------------------------------------------------------------------
 
     def predict(self, X: Any, return_std: bool = False, include_noise: bool = False) -> Any:
@@ -410,9 +360,7 @@ class LocalGPRegressor(GPRegressor):
         std : ndarray of the same shape, if `return_std`
         """
         if self._fitted_on_tensors(X):
-            from ..tensors import estimators as on_device
-
-            return on_device.predict_local(self, X, return_std, include_noise)
+            return on_device().predict_local(self, X, return_std, include_noise)
         source = as_source(X, None, None)
         if source is not None:
             return predict_source(self, source, return_std, include_noise)
@@ -439,44 +387,6 @@ class LocalGPRegressor(GPRegressor):
         return bool(self.blend) and spacing is not None
 
     # ---- parameters and report -----------------------------------------------------------------------------------
-
-    def _check_request(self) -> tuning.Request:
-        for name in ("correction", "blend", "open_centers"):
-            check_bool(self, name)
-        features = None
-        if isinstance(self.features, (TaylorFeatures, MaclaurinFeatures)):
-            features = self._given_features
-        elif not isinstance(self.features, str) or self.features not in ("auto", "kernel"):
-            raise ValueError(
-                f"{describe(self, 'features')} must be 'auto', 'kernel', TaylorFeatures or MaclaurinFeatures. "
-                f"Got {self.features!r}."
-            )
-        return tuning.Request(
-            check_positive(self, "tolerance"),
-            None if _is_auto(self.spacing) else check_positive(self, "spacing"),
-            None if self.radius is None or _is_auto(self.radius) else check_positive(self, "radius"),
-            features,
-            self.features == "kernel" if isinstance(self.features, str) else False,
-            bool(self.correction),
-        )
-
-    def _given_features(self, sample: Floats) -> LocalFeatures:
-        """The map the user gave, for each component of the kernel; `sample` holds relative positions."""
-        kernel = Kernel(self.kernel_.length_scales / self._unit, self.kernel_.variances)
-        given, d = self.features, sample.shape[1]
-        rng = check_random_state(self.random_state)
-        maps: list[local.FeatureMap] = []
-        for scales in kernel.length_scales:
-            if isinstance(given, TaylorFeatures):
-                maps.append(taylor.sample(d, check_integer(given, "degree", 1)))
-            elif d == 1:  # sketches are for more columns; the series has one monomial a degree
-                maps.append(taylor.sample(1, check_integer(given, "n_components", 2) - 1))
-            else:
-                drawn = clone(given)
-                if drawn.random_state is None:
-                    drawn.set_params(random_state=rng)
-                maps.append(drawn._sample(sample / scales))
-        return LocalFeatures.of(kernel, tuple(maps))
 
     def _warn_unmet(self, choice: tuning.Choice) -> None:
         if not choice.met:
@@ -531,7 +441,3 @@ class _Clock:
         now = time.perf_counter()
         self.laps[stage] = now - self._last
         self._last = now
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from .._array import Array as Tensor
-from ..local import Plan
+from ..local import Plan, batches
 from . import cells, memory
 from .cells import Neighbourhoods
 
@@ -149,15 +149,15 @@ def neighbourhoods(plan: Plan, data: TensorSet, centers: Tensor) -> Iterator[tup
     if plan.radius is None:
         size = n if plan.count is None else min(plan.count, n)
         every = torch.arange(n, device=centers.device)
-        for run in _runs(len(centers), room / size):
+        for run in batches(len(centers), max(int(room / size), 1)):
             rows = run.stop - run.start
             points = every.repeat(rows) if size == n else cells.nearest_points(data.X, centers[run], size).reshape(-1)
             yield run, Neighbourhoods.of(points, torch.full((rows,), size, device=centers.device))
     elif data.index is None:
-        for run in _runs(len(centers), room / n):
+        for run in batches(len(centers), max(int(room / n), 1)):
             yield run, _extended(plan, data, centers[run], cells.brute_force(data.X, centers[run], plan.radius))
     else:
-        for part in _runs(len(centers), 1 << 20):
+        for part in batches(len(centers), max(1 << 20, 1)):
             starts, lengths = data.index.strips(centers[part], plan.radius)
             for run in cells.chunks_by_total(lengths.sum(dim=1).cpu().numpy(), room):
                 here = slice(part.start + run.start, part.start + run.stop)
@@ -185,12 +185,6 @@ def _extended(plan: Plan, data: TensorSet, centers: Tensor, found: Neighbourhood
     places = result.starts[few, None] + torch.arange(nearest.shape[1], device=centers.device)
     result.points[places] = nearest
     return result
-
-
-def _runs(n: int, step: float) -> Iterator[slice]:
-    step = max(int(step), 1)
-    for start in range(0, n, step):
-        yield slice(start, min(start + step, n))
 
 
 def _by_size(plan: Plan, counts: Integers) -> Iterator[Integers]:
@@ -300,14 +294,14 @@ def inverse_factor(factor: Tensor) -> Tensor:
 
 
 def predict(
-    plan: Plan, batches: Iterator[Batch], centers: Tensor, X: Tensor, owner: Tensor, k: int
+    plan: Plan, fitted: Iterator[Batch], centers: Tensor, X: Tensor, owner: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:
     """Means (m, k) and variances (m,) at `X`, each point by the model of its centre `owner`."""
     mean, variance = X.new_zeros((len(X), k)), X.new_full((len(X),), plan.kernel.variance)
     owners, order = torch.sort(owner)
     bounds = torch.searchsorted(owners, torch.arange(len(centers) + 1, device=X.device))
     columns, middles = X.mT.contiguous(), centers.mT
-    for batch in batches:
+    for batch in fitted:
         members = torch.as_tensor(batch.members, device=X.device)
         first, last = bounds[members], bounds[members + 1]
         n_tiles = (last - first + TILE - 1) // TILE
@@ -316,7 +310,7 @@ def predict(
             torch.arange(len(row), device=X.device) - (torch.cumsum(n_tiles, 0) - n_tiles)[row]
         )
         D = batch.whitener.shape[-1]
-        for part in _runs(len(row), _ROOM / (D * (D + 3 * TILE))):
+        for part in batches(len(row), max(int(_ROOM / (D * (D + 3 * TILE))), 1)):
             places = start[part, None] + torch.arange(TILE, device=X.device)
             real = places < last[row[part], None]
             points = order[places.clamp(max=len(X) - 1)]

@@ -1,0 +1,125 @@
+"""The parameters of `LocalGPRegressor`: checked, and put into the words of `tuning`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from .. import local, tuning
+from .._validation import check_bool, check_integer, check_option, check_positive, describe
+from ..features import MaclaurinFeatures, TaylorFeatures, taylor
+from ..kernels import Kernel
+from ..local import LocalFeatures, Plan
+from ._base import GPRegressor
+
+Floats = NDArray[Any]
+
+CENTERS = ("auto", "grid", "net", "farthest", "kmeans", "random", "mean", "test")
+
+
+class LocalParameters(GPRegressor):
+    """What was asked of a local model."""
+
+    tolerance: float
+    spacing: Any
+    radius: Any
+    features: Any
+    correction: bool
+    blend: bool
+    centers: Any
+    n_centers: int | None
+    open_centers: bool
+
+    _unit: Floats
+
+    def _check_request(self) -> tuning.Request:
+        for name in ("correction", "blend", "open_centers"):
+            check_bool(self, name)
+        features = None
+        if isinstance(self.features, (TaylorFeatures, MaclaurinFeatures)):
+            features = self._given_features
+        elif not isinstance(self.features, str) or self.features not in ("auto", "kernel"):
+            raise ValueError(
+                f"{describe(self, 'features')} must be 'auto', 'kernel', TaylorFeatures or MaclaurinFeatures. "
+                f"Got {self.features!r}."
+            )
+        return tuning.Request(
+            check_positive(self, "tolerance"),
+            None if _is_auto(self.spacing) else check_positive(self, "spacing"),
+            None if self.radius is None or _is_auto(self.radius) else check_positive(self, "radius"),
+            features,
+            self.features == "kernel" if isinstance(self.features, str) else False,
+            bool(self.correction),
+        )
+
+    def _given_features(self, sample: Floats) -> LocalFeatures:
+        """The map the user gave, for each component of the kernel; `sample` holds relative positions."""
+        kernel = Kernel(self.kernel_.length_scales / self._unit, self.kernel_.variances)
+        given, d = self.features, sample.shape[1]
+        rng = check_random_state(self.random_state)
+        maps: list[local.FeatureMap] = []
+        for scales in kernel.length_scales:
+            if isinstance(given, TaylorFeatures):
+                maps.append(taylor.sample(d, check_integer(given, "degree", 1)))
+            elif d == 1:  # sketches are for more columns; the series has one monomial a degree
+                maps.append(taylor.sample(1, check_integer(given, "n_components", 2) - 1))
+            else:
+                drawn = clone(given)
+                if drawn.random_state is None:
+                    drawn.set_params(random_state=rng)
+                maps.append(drawn._sample(sample / scales))
+        return LocalFeatures.of(kernel, tuple(maps))
+
+    def _is_given(self, request: tuning.Request) -> bool:
+        """Whether nothing is left to choose."""
+        if self.radius is None:
+            return request.features is not None
+        by_hand = request.features is not None or request.kernel_space
+        return by_hand and request.radius is not None and request.spacing is not None
+
+    def _given_choice(self, kernel: Kernel, sample: Floats, request: tuning.Request) -> tuning.Choice:
+        """What was given, as a choice; `sample` holds positions relative to a centre."""
+        plan, label = Plan(kernel, request.radius, None), "kernel space"
+        if request.features is not None:
+            plan, label = (
+                replace(plan, features=request.features(sample), either_side=self.radius is not None),
+                "as given",
+            )
+        plan = replace(plan, correction=bool(self.correction))
+        candidate = tuning.Candidate(request.spacing if request.spacing is not None else np.inf, plan, label)
+        return tuning.Choice(candidate, np.nan, np.nan, True, "spacing, radius and features were given")
+
+    def _check_centers(self) -> Any:
+        """`centers` as `centers.place` takes it, but in the units of the data."""
+        kind = self.centers
+        if isinstance(kind, str):
+            return check_option(self, "centers", CENTERS)
+        if isinstance(kind, Integral):
+            return check_integer(self, "centers", 1)
+        d = self.n_features_in_
+        try:
+            given = np.asarray(kind, dtype=np.float64)
+        except (TypeError, ValueError):
+            given = np.empty(0)
+        if given.ndim != 2 or given.shape[1] != d or len(given) == 0 or not np.all(np.isfinite(given)):
+            names = ", ".join(repr(name) for name in CENTERS)
+            raise ValueError(
+                f"{describe(self, 'centers')} must be one of {names}, an integer, or finite numbers of shape "
+                f"(n_centers, {d})."
+            )
+        return given
+
+    def _check_n_centers(self) -> int | None:
+        if self.n_centers is None and not (isinstance(self.centers, str) and self.centers in ("kmeans", "random")):
+            return None
+        return check_integer(self, "n_centers", 1)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
