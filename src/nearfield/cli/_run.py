@@ -48,7 +48,7 @@ def run(argv: Sequence[str] | None) -> int:
         message = error.format_message()
         if not message:  # no command was named, and the help has been shown
             return 2
-        return complain(f"{message} See {error.ctx.command_path if error.ctx else 'nearfield'} --help.", 2)
+        return complain(f"{message.rstrip('.')}. See {error.ctx.command_path if error.ctx else 'nearfield'} --help.", 2)
     except (CommandError, ValueError, OSError, MemoryError, ImportError) as error:
         return complain(_one_line(error), 2)
     finally:
