@@ -9,7 +9,9 @@ from hypothesis import settings
 
 # The same examples on every run, and no limit on the time of one: a failure is the code's, not the day's.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
-settings.load_profile("repeatable")
+# `make fuzz`: other examples on every run, and many more.
+settings.register_profile("fuzz", max_examples=int(os.environ.get("EXAMPLES", "1000")), deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,7 @@ def column_names(model: Any) -> list[str]:
 
 def predict(model: Any, points: Floats, include_noise: bool = False) -> tuple[Floats, Floats]:
     """Means and standard deviations at points (m, d) whose columns are known to be in the model's order."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        mean, std = model.predict(points, return_std=True, include_noise=include_noise)
+    mean, std = model._predict_points(points, return_std=True, include_noise=include_noise)
     return mean, std
 
 

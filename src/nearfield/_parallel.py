@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
+from threading import Lock
 from typing import Any, TypeVar
 
 import joblib
@@ -29,11 +31,55 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()  # finding the libraries takes milliseconds, limiting them microseconds
 
 
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
+class _BlasLimit:
+    """Limit on the threads of BLAS for as long as anyone wants one.
+
+    The setting is the whole process's. Whoever saves and restores it alone would, beside another thread that does the
+    same, restore what the other had set: so the first one in saves it, the last one out restores it, and in between
+    the strictest wish holds. It is never raised above what the caller's process has.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._wishes: dict[object, int] = {}
+        self._before: list[tuple[Any, int]] = []
+
+    @contextmanager
+    def at_most(self, n: int) -> Iterator[None]:
+        wish = object()
+        try:
+            self._set(wish, n)
+            yield
+        finally:
+            self._set(wish, None)
+
+    def _set(self, wish: object, n: int | None) -> None:
+        with self._lock:
+            if not self._wishes:
+                libraries = _controller().select(user_api="blas").lib_controllers
+                self._before = [(library, library.num_threads) for library in libraries]
+            if n is not None:
+                self._wishes[wish] = n
+            else:  # an interrupt may have come before the wish was noted
+                self._wishes.pop(wish, None)
+            for library, before in self._before:
+                library.set_num_threads(min([before, *self._wishes.values()]))
+
+    def forget(self) -> None:
+        """In a child process made by `fork`: the threads that had wishes are not there."""
+        self._lock, self._wishes = Lock(), {}
+        for library, before in self._before:
+            library.set_num_threads(before)
+
+
+_limit = _BlasLimit()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_limit.forget)
+
+
+def single_threaded_blas() -> AbstractContextManager[None]:
     """Let BLAS use one thread: for the many small problems our own threads work on."""
-    with _controller().limit(limits=1, user_api="blas"):
-        yield
+    return _limit.at_most(1)
 
 
 @contextmanager
@@ -52,7 +98,7 @@ def thread_map(function: Callable[[Item], Result], items: Iterable[Item], n_jobs
     items = list(items)
     threads = n_threads(n_jobs)
     if len(items) == 1:  # nothing to share out: BLAS may have the threads
-        with _controller().limit(limits=threads, user_api="blas"):
+        with _limit.at_most(threads):
             return [function(items[0])]
     workers = min(threads, len(items))
     with single_threaded_blas():

@@ -8,6 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import utils
+
+
+def check_random_state(random_state: Any) -> np.random.RandomState:
+    """As in scikit-learn, but None is a new source of random numbers: NumPy's global one stays untouched."""
+    return np.random.RandomState() if random_state is None else utils.check_random_state(random_state)
 
 
 def describe(estimator: object, name: str) -> str:

@@ -82,6 +82,7 @@ def learn(
     blocks: list[Block] | None = None,
     extents: Extents | None = None,
     likelihood: Likelihood | None = None,
+    quiet: bool = False,
 ) -> Learned:
     """Maximise the likelihood over all hyperparameters that are not fixed.
 
@@ -104,6 +105,8 @@ def learn(
         Lengths of the data, where `X` and `y` are but a sample of what the blocks come from.
     likelihood : callable or None
         Evaluates the likelihood of many blocks at once, elsewhere than here.
+    quiet : bool
+        Leave the complaints to the caller.
 
     Returns
     -------
@@ -133,8 +136,9 @@ def learn(
         final.converged,
         space.on_bounds(theta),
     )
-    for message in complaints(learned, time_budget):
-        warn(message)
+    if not quiet:
+        for message in complaints(learned, time_budget):
+            warn(message)
     return learned
 
 

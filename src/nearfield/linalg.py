@@ -13,7 +13,6 @@ as fast as those of a full matrix.
 from __future__ import annotations
 
 import ctypes
-import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import lru_cache
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cython_blas, cython_lapack
 
 from ._parallel import single_threaded_blas
+from ._warnings import warn
 
 Floats = NDArray[Any]
 
@@ -159,11 +159,10 @@ def cholesky(A: Floats, what: str = "covariance matrix") -> tuple[Floats, float]
             A[j + 1 :, j] = A[j, j + 1 :]
         np.fill_diagonal(A, diagonal + jitter)
         if cholesky_in_place(A):
-            warnings.warn(
+            warn(
                 f"The {what} is singular to working precision; {jitter:.1e} was added to its diagonal. "
                 "A larger noise_variance avoids this.",
                 RuntimeWarning,
-                stacklevel=3,
             )
             return A, jitter
     raise LinAlgError(f"The {what} is not positive definite, even with {_JITTERS[-1]:.0e} of its mean diagonal added.")

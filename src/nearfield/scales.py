@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError
-from sklearn.exceptions import ConvergenceWarning
 
 from ._parallel import thread_map
 from .blocks import Block, make_blocks
@@ -57,20 +55,19 @@ def learn_with_scales(
 
     def with_scales(J: int) -> Learned:
         left = max(time_budget - (time.perf_counter() - began), 1.0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # said once, of what is kept
-            found = learn(
-                X,
-                y,
-                fixed=Fixed(),
-                n_scales=J,
-                ard=ard,
-                rng=rng,
-                time_budget=left,
-                blocks=used,
-                max_iterations=200 if J == 1 else 80,  # with several scales there are directions that hardly matter
-                **options,
-            )
+        found = learn(
+            X,
+            y,
+            fixed=Fixed(),
+            n_scales=J,
+            ard=ard,
+            rng=rng,
+            time_budget=left,
+            blocks=used,
+            max_iterations=200 if J == 1 else 80,  # with several scales there are directions that hardly matter
+            quiet=True,  # said once, of what is kept
+            **options,
+        )
         return replace(found, kernel=found.kernel.simplified(found.noise_variance))
 
     if n_scales is not None:

@@ -5,6 +5,7 @@ Chunks, streams, threads and machines compute the same sums in another order, so
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -81,6 +82,6 @@ def accumulate(rows: Floats, y: Floats, weights: Floats) -> Statistics:
     )
 
 
-def total(parts: list[Statistics]) -> Statistics:
+def total(parts: Iterable[Statistics]) -> Statistics:
     """Sum of several statistics, at least one."""
     return reduce(add, parts)

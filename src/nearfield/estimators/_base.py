@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils import check_random_state, estimator_html_repr
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .. import _memory
 from .._array import Array, is_tensor, like, namespace
 from .._progress import ProgressLine
-from .._validation import check_integer, check_positive, describe
+from .._validation import check_integer, check_positive, check_random_state, describe
 from .._warnings import warn
 from ..blocks import Block
 from ..kernels import Kernel

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from .. import local, tuning
-from .._validation import check_bool, check_integer, check_option, check_positive, describe
+from .._validation import check_bool, check_integer, check_option, check_positive, check_random_state, describe
 from ..features import MaclaurinFeatures, TaylorFeatures, taylor
 from ..kernels import Kernel
 from ..local import LocalFeatures, Plan

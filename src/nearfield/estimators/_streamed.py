@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,18 +34,6 @@ Floats = NDArray[Any]
 Integers = NDArray[np.int64]
 
 BLOCKS = 64
-
-
-@contextmanager
-def unchanged_on_error(model: Any) -> Iterator[None]:
-    """Leave the estimator as it was where the body raises, Ctrl-C included."""
-    before = dict(vars(model))
-    try:
-        yield
-    except BaseException:
-        vars(model).clear()
-        vars(model).update(before)
-        raise
 
 
 def take_sample(model: GPRegressor, passes: Passes, rng: np.random.RandomState) -> Sampled:

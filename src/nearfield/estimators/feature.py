@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _memory, statistics
 from .._array import is_tensor
+from .._fitting import all_or_nothing
 from .._output import check_fitted_on, predict_source
 from .._source import Source, as_source
-from .._validation import check_option, check_positive, describe
+from .._validation import check_option, check_positive, check_random_state, describe
 from ..blocks import Block
 from ..features.gradients import is_differentiable, length_scale_gradients
 from ..kernels import Kernel
@@ -27,7 +27,7 @@ from ..search import CONSTANT_SPREAD
 from ..statistics import Statistics
 from ..surroundings import make_blocks
 from ._base import JointGPRegressor, on_device
-from ._streamed import BLOCKS, FeatureSums, take_sample, unchanged_on_error
+from ._streamed import BLOCKS, FeatureSums, take_sample
 
 Floats = NDArray[Any]
 
@@ -92,6 +92,7 @@ class FeatureGPRegressor(JointGPRegressor):
         self.random_state = random_state
         self.progress = progress
 
+    @all_or_nothing
     def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyperparameters that are not given and condition on the data.
 
@@ -112,8 +113,7 @@ class FeatureGPRegressor(JointGPRegressor):
             return self
         source = as_source(X, y, sample_weight)
         if source is not None:
-            with unchanged_on_error(self):
-                return self._fit_source(source)
+            return self._fit_source(source)
         points, targets, weights = self._validate_training(X, y, sample_weight)
         # Sums are taken of what the targets have beyond this, so that a large mean does not cost them their digits.
         self._offset = self._weighted_mean(targets, weights)
@@ -152,6 +152,7 @@ class FeatureGPRegressor(JointGPRegressor):
             self._fit_foreign_map(X, centered, weights)
         self._require_memory(0, "")
 
+    @all_or_nothing
     def partial_fit(
         self,
         X: Any,
@@ -321,8 +322,7 @@ class FeatureGPRegressor(JointGPRegressor):
 
     def _sums(self, X: Floats, y: Floats, weights: Floats | None) -> Statistics:
         precision = 1 / self._noise_of(len(X), weights)
-        parts = [statistics.accumulate(self._rows(X[c]), y[c], precision[c]) for c in self._chunks(X)]
-        return statistics.total(parts)
+        return statistics.total(statistics.accumulate(self._rows(X[c]), y[c], precision[c]) for c in self._chunks(X))
 
     def _condition(self, sums: Statistics) -> None:
         mean = sums.targets[-1, :-1] / sums.targets[-1, -1]

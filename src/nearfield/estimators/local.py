@@ -8,13 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from .. import centers, local, nearest, tuning
 from .._array import is_tensor
+from .._fitting import all_or_nothing
 from .._output import predict_source
 from .._source import Source, as_source
-from .._validation import describe
+from .._validation import check_random_state, describe
 from .._warnings import warn
 from ..features import MaclaurinFeatures
 from ..kernels import Kernel
@@ -26,7 +26,7 @@ from ..streamed import StreamedPredictor
 from ..streaming import Noise
 from ._base import on_device
 from ._parameters import LocalParameters
-from ._streamed import fit_local, take_in, take_sample, unchanged_on_error
+from ._streamed import fit_local, take_in, take_sample
 
 Floats = NDArray[Any]
 
@@ -175,6 +175,7 @@ class LocalGPRegressor(LocalParameters):
 
     # ---- fitting -------------------------------------------------------------------------------------------------
 
+    @all_or_nothing
     def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyperparameters that are not given, choose how to approximate, and condition on the data.
 
@@ -195,8 +196,7 @@ class LocalGPRegressor(LocalParameters):
             return self
         source = as_source(X, y, sample_weight)
         if source is not None:
-            with unchanged_on_error(self):
-                return self._fit_source(source)
+            return self._fit_source(source)
         points, targets, weights = self._validate_training(X, y, sample_weight)
         return self._fit_arrays(points, targets, weights)
 
@@ -263,6 +263,7 @@ class LocalGPRegressor(LocalParameters):
                 "Set spacing and radius by hand, or n_scales=1, for predictions without jumps."
             )
 
+    @all_or_nothing
     def partial_fit(
         self,
         X: Any,
@@ -285,8 +286,7 @@ class LocalGPRegressor(LocalParameters):
         if self._fitted_on_tensors(X):
             on_device().update_local(self, X, y, sample_weight, bool(forget))
             return self
-        with unchanged_on_error(self):
-            take_in(self, X, y, sample_weight, bool(forget))
+        take_in(self, X, y, sample_weight, bool(forget))
         predictor = self._predictor
         self.report_ = replace(
             self.report_,

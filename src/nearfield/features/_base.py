@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._array import Array, is_tensor, like, on_host
+from .._fitting import all_or_nothing
 from .._validation import check_length_scale, check_positive, describe
 
 FLOATS = (np.float64, np.float32)
@@ -24,6 +25,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     map_: Any
 
+    @all_or_nothing
     def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002
         """Sample the map.
 

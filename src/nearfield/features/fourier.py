@@ -8,16 +8,15 @@ odd, the last frequency has a single column, a cosine with a random phase, which
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from .._array import Array, like, namespace
-from .._validation import check_integer, check_option
+from .._validation import check_integer, check_option, check_random_state
+from .._warnings import warn
 from ._base import GaussianKernelFeatures
 from .hadamard import hadamard_transform, next_power_of_two, pad_columns
 
@@ -150,10 +149,9 @@ class FourierFeatures(GaussianKernelFeatures):
         sampling = check_option(self, "sampling", SAMPLINGS)
         d = z.shape[1]
         if sampling == "structured" and d in _FEW_STRUCTURED:
-            warnings.warn(
+            warn(
                 f"sampling='structured' approximates the kernel poorly here: with {d} column{'s' * (d > 1)} only "
                 f"{_FEW_STRUCTURED[d]} distinct frequencies exist, whatever n_components. Use sampling='orthogonal'.",
-                stacklevel=5,
             )
         return sample(d, n_components, sampling, check_random_state(self.random_state))
 

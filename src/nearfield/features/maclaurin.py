@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
-from sklearn.utils import check_random_state
 
 from .._array import Array, namespace
-from .._validation import check_integer, check_option, describe
+from .._validation import check_integer, check_option, check_random_state, describe
 from . import allocation, sketch, taylor
 from ._base import ShiftedFeatures
 

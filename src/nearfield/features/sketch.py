@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from .._array import Array, indices_like, like, namespace
-from .._validation import check_integer, check_option
+from .._validation import check_integer, check_option, check_random_state
 from ._base import FeatureMap
 from .hadamard import hadamard_transform, next_power_of_two, pad_columns
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.utils import check_random_state
 
 from .. import centers
 from .._array import Array as Tensor
 from .._array import like, on_host
-from .._validation import describe
+from .._validation import check_random_state, describe
 from ..features import MaclaurinFeatures
 from ..kernels import Kernel
 from ..local import Plan, TrainingSet

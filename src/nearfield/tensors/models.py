@@ -6,7 +6,6 @@ very large neighbourhoods are summed piece by piece, so that little of any recta
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from .._array import Array as Tensor
+from .._warnings import warn
 from ..local import Plan, batches
 from . import cells, memory
 from .cells import Neighbourhoods
@@ -277,10 +277,9 @@ def cholesky(A: Tensor, what: str) -> Tensor:
             failed = failed.masked_scatter(bad, again)
         else:
             factor, failed = part, again
-        warnings.warn(
+        warn(
             f"{int(bad.sum())} of the matrices ({what}) were not positive definite: {jitter:.0e} of their mean "
             "diagonal was added.",
-            stacklevel=2,
         )
         jitter *= 10
     return factor

@@ -1,0 +1,53 @@
+"""Whatever the data, answers are numbers: finite means, and variances between zero and the prior's."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from problems import problems
+
+import nearfield as nf
+
+ROUNDING = 1e-6
+
+
+def check_answers(gp, problem):
+    mean, std = gp.predict(problem.test, return_std=True)
+    assert np.all(np.isfinite(mean))
+    assert np.all(np.isfinite(std))
+    assert np.all(std >= 0)
+    assert np.all(std**2 <= gp.kernel_.variance * (1 + ROUNDING))
+    _, observed = gp.predict(problem.test, return_std=True, include_noise=True)
+    np.testing.assert_allclose(observed**2, std**2 + gp.noise_variance_, rtol=1e-12)
+
+
+def fitted(gp, problem):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of tolerances that cannot be met, and of estimates on bounds
+        return gp.fit(problem.X, problem.y, problem.weights)
+
+
+@given(problem=problems())
+def test_exact(problem):
+    check_answers(fitted(nf.ExactGPRegressor(**problem.hyperparameters), problem), problem)
+
+
+@pytest.mark.parametrize(
+    "feature_map", [nf.TaylorFeatures(degree=2), nf.FourierFeatures(n_components=50, random_state=0)]
+)
+@given(problem=problems(noise=(1e-6, 100.0), length=(0.3, 5.0)))
+def test_features(feature_map, problem):
+    check_answers(fitted(nf.FeatureGPRegressor(feature_map, **problem.hyperparameters), problem), problem)
+
+
+@given(problem=problems(max_samples=1000))
+def test_local(problem):
+    check_answers(fitted(nf.LocalGPRegressor(**problem.hyperparameters, random_state=0), problem), problem)
+
+
+@given(problem=problems(max_samples=100))
+def test_local_learnt(problem):
+    """Nothing given: hyperparameters and the number of scales are learnt."""
+    gp = nf.LocalGPRegressor(time_budget=5.0, n_restarts=0, random_state=0)
+    check_answers(fitted(gp, problem), problem)

@@ -1,0 +1,58 @@
+"""The local predictor becomes the exact Gaussian process as its radius and degree grow."""
+
+import warnings
+
+import numpy as np
+from hypothesis import given
+from problems import problems
+
+import nearfield as nf
+
+layouts = ("uniform", "clusters", "grid", "repeats", "collinear", "line")
+
+
+def divergence(one, other):
+    """KL a point of two lists of normal distributions with standard deviations above zero."""
+    (m0, s0), (m1, s1) = one, other
+    ratio = (s1 / s0) ** 2
+    return 0.5 * np.mean(ratio - 1 - np.log(ratio) + ((m1 - m0) / s0) ** 2)
+
+
+@given(problem=problems(noise=(1e-3, 10.0), length=(0.3, 3.0), max_columns=3, layouts=layouts))
+def test_radius_and_degree(problem):
+    def answers(gp):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            gp.fit(problem.X, problem.y, problem.weights)
+        return gp.predict(problem.X, return_std=True, include_noise=True)
+
+    exact = answers(nf.ExactGPRegressor(**problem.hyperparameters))
+    distances = []
+    for degree, radius in ((1, 1.0), (14, 5.0), (16, 100.0)):
+        gp = nf.LocalGPRegressor(
+            **problem.hyperparameters,
+            n_scales=1,
+            features=nf.TaylorFeatures(degree=degree),
+            radius=radius,
+            spacing=0.7,
+            random_state=0,
+        )
+        distances.append(divergence(exact, answers(gp)))
+    assert distances[1] < 1e-3
+    assert distances[2] < max(1e-4, distances[0])
+
+
+@given(problem=problems(noise=(1e-3, 10.0), max_columns=10, layouts=layouts))
+def test_tolerance_is_kept(problem):
+    """With the choice left to the library, and a tolerance that it says is met."""
+
+    def answers(gp):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            gp.fit(problem.X, problem.y, problem.weights)
+        return gp.predict(problem.X, return_std=True, include_noise=True)
+
+    exact = answers(nf.ExactGPRegressor(**problem.hyperparameters))
+    gp = nf.LocalGPRegressor(**problem.hyperparameters, n_scales=1, tolerance=1e-3, random_state=0)
+    distance = divergence(exact, answers(gp))
+    assert distance < 3e-3 or gp.report_.tolerance_met is False
