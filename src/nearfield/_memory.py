@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 import sklearn
@@ -14,6 +16,7 @@ try:
 except ImportError:  # Windows has no limits of this kind
     resource = None  # type: ignore[assignment]
 
+CHUNK_SHARE = 0.125  # of what is free, that one chunk may take: there may be several threads
 CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -66,8 +69,15 @@ def require(n_bytes: float, what: str, advice: str) -> None:
 
 
 def rows_per_chunk(bytes_per_row: float) -> int:
-    """Rows that fit into scikit-learn's `working_memory` (`sklearn.set_config`), at least one."""
-    return max(int(sklearn.get_config()["working_memory"] * 2**20 / max(bytes_per_row, 1)), 1)
+    """Rows that fit into scikit-learn's `working_memory` (`sklearn.set_config`) and what is free, at least one."""
+    room = min(sklearn.get_config()["working_memory"] * 2**20, CHUNK_SHARE * _recently_available(int(time.monotonic())))
+    return max(int(room / max(bytes_per_row, 1)), 1)
+
+
+@lru_cache(maxsize=1)
+def _recently_available(_second: int) -> int:
+    """`available`, asked once a second: it takes longer than many a chunk."""
+    return available()
 
 
 def _readable(n_bytes: float) -> str:

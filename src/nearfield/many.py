@@ -33,6 +33,17 @@ def fit_all(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) 
     return [model for part in thread_map(work, pieces, n_jobs) for model in part]
 
 
+def model_bytes(plan: Plan, data: TrainingSet, centers: Floats) -> tuple[float, float]:
+    """Memory that the largest model takes while it is made, and that the models of all centres take."""
+    if plan.features is not None:
+        sizes, copies = np.full(len(centers), plan.features.n_components), 3.0
+    else:
+        sizes = np.full(len(centers), plan.count) if plan.count is not None else data.counts(centers, plan.radius)
+        copies = 1.2 if plan.kernel.n_scales == 1 else 2.2
+    squares = 8.0 * sizes.astype(np.float64) ** 2
+    return copies * float(np.max(squares, initial=0.0)), float(np.sum(squares))
+
+
 def _fit_group(plan: Plan, data: TrainingSet, centers: Floats, found: list[Integers], group: slice) -> list[LocalModel]:
     """Models of a few centres; their features are evaluated together, which spares most of the calls."""
     centers, found = centers[group], found[group]

@@ -194,8 +194,13 @@ class LocalPredictor(Predictor):
         cls, plan: Plan, data: TrainingSet, placement: Placement, open_centers: bool, n_jobs: int | None
     ) -> LocalPredictor:
         """Make the model of every centre, if there is room for them."""
-        size = plan.features.n_components if plan.features is not None else plan.count or 0
-        fits = 8.0 * size**2 * len(placement.centers) < MEMORY_SHARE * _memory.available()
+        one, every = many.model_bytes(plan, data, placement.centers)
+        _memory.require(
+            one,
+            "The model of a single centre",
+            "A smaller radius or fewer features need less, and radius='auto' finds out how much is enough.",
+        )
+        fits = every < MEMORY_SHARE * _memory.available()
         models = many.fit_all(plan, data, placement.centers, n_jobs) if fits else []
         return cls(plan, placement, models, open_centers, n_jobs, data)
 

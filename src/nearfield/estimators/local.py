@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import centers, local, nearest, tuning
+from .. import _memory, centers, local, nearest, tuning
 from .._array import is_tensor
 from .._fitting import all_or_nothing
 from .._output import predict_source
@@ -216,6 +216,11 @@ class LocalGPRegressor(LocalParameters):
 
     def _fit_arrays(self, X: Floats, y: Floats, weights: Floats | None) -> Self:
         clock = _Clock()
+        _memory.require(
+            8.0 * len(X) * (6 * X.shape[1] + 4 * y.shape[1] + 8),  # copies in other units, and an index of neighbours
+            f"A local model of {len(X)} samples",
+            "Data that stay in a file or on a cluster take less: see nearfield.sources.",
+        )
         request, kind, n_centers = self._check_request(), self._check_centers(), self._check_n_centers()
         rng = check_random_state(self.random_state)
         self.y_mean_ = self._weighted_mean(y, weights)
