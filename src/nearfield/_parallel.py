@@ -51,7 +51,10 @@ class _BlasLimit:
             self._set(wish, n)
             yield
         finally:
-            self._set(wish, None)
+            try:
+                self._set(wish, None)
+            finally:  # once more, should an interrupt have come amid the first time
+                self._set(wish, None)
 
     def _set(self, wish: object, n: int | None) -> None:
         with self._lock:

@@ -48,7 +48,8 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated():
         """
         X, y = data(12_000)
         kernel = nf.LocalGPRegressor(**given, features="kernel", radius=1e3, spacing=1e3, n_scales=1)
-        taylor = nf.LocalGPRegressor(**given, features=nf.TaylorFeatures(degree=150), radius=3.0, spacing=1.0, n_scales=1)
+        features = nf.TaylorFeatures(degree=150)
+        taylor = nf.LocalGPRegressor(**given, features=features, radius=3.0, spacing=1.0, n_scales=1)
         many = nf.FeatureGPRegressor(nf.FourierFeatures(n_components=8000), **given)
         local = nf.LocalGPRegressor(**given).fit(X[:3000], y[:3000])
         exact = nf.ExactGPRegressor(**given).fit(X[:500], y[:500])
