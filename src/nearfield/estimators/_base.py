@@ -75,8 +75,9 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             return points, targets, None
         weights = _check_sample_weight(sample_weight, points, dtype=np.float64, ensure_non_negative=True)
         used = weights > 0
-        if used.sum() < 2 and reset:
-            raise ValueError("The 'sample_weight' argument must be positive for at least 2 samples.")
+        needed = 2 if reset else 1
+        if used.sum() < needed:
+            raise ValueError(f"The 'sample_weight' argument must be positive for at least {needed} samples.")
         return points[used], targets[used], weights[used]
 
     def _check_targets(self, k: int) -> None:
