@@ -4,10 +4,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench docs reproduce clean
+.PHONY: help demo test test-oldest test-wheel coverage check format bench docs reproduce clean
 
 help:  ## list the commands
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -38,6 +38,25 @@ demo: $(VENV)/.demo-installed  ## a GP map with its uncertainty, and how far it 
 test: $(VENV)/.test-installed  ## run the tests
 	$(BIN)/python -m pytest
 
+# An environment of its own; pyproject.toml alone says what is oldest.
+$(VENV)-oldest/.installed: pyproject.toml tools/oldest.py
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(PYTHON) tools/oldest.py test dask > $(VENV)-oldest/pins.txt
+	$(VENV)-oldest/bin/python -m pip install --quiet --requirement $(VENV)-oldest/pins.txt --editable .
+	@touch $@
+
+test-oldest: $(VENV)-oldest/.installed  ## run the tests with the oldest versions supported
+	$(VENV)-oldest/bin/python -m pytest
+
+test-wheel: $(VENV)/.dev-installed  ## build the wheel, install it alone and use it
+	$(BIN)/python tools/check_wheel.py
+
+coverage: $(VENV)/.dev-installed  ## run the tests and list the lines that none of them runs; install torch and dask first
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
 check: $(VENV)/.dev-installed  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -57,4 +76,4 @@ reproduce: $(VENV)/.reproduce-installed  ## the paper, figure by figure, into re
 	$(BIN)/nearfield reproduce --data-dir "$${NEARFIELD_DATA:-}" --out reproduction $(ARGS)
 
 clean:  ## remove the environment and what the tools leave behind
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist site
+	rm -rf $(VENV) $(VENV)-oldest .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache dist site

@@ -19,7 +19,67 @@ def test_nothing_else_is():
         _ = nf.nothing_of_the_kind
 
 
+OPTIONAL = {
+    "airportsdata", "dask", "distributed", "matplotlib", "pandas", "pooch", "pyarrow", "requests", "rich", "skops",
+    "torch", "tqdm", "typer", "xarray",
+}  # fmt: skip
+
+USE = """
+import numpy as np
+from nearfield import ExactGPRegressor, FeatureGPRegressor, FourierFeatures, LocalGPRegressor
+
+X = np.random.default_rng(0).uniform(size=(60, 2))
+y = np.sin(6 * X[:, 0])
+fixed = {"length_scale": 0.3, "noise_variance": 0.01, "signal_variance": 1.0}
+features = FourierFeatures(n_components=8, random_state=0)
+for model in (ExactGPRegressor(**fixed), FeatureGPRegressor(features, **fixed), LocalGPRegressor(**fixed)):
+    assert model.fit(X, y).predict(X, return_std=True)[0].shape == (60,)
+"""
+
+# As though none were installed.
+HIDE = f"""
+import sys
+
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {OPTIONAL}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Hide())
+"""
+
+# scikit-learn imports some of them for itself where they are installed, so sys.modules would not tell who asked.
+WATCH = """
+import builtins
+
+asked, real = set(), builtins.__import__
+
+def watched(name, globals=None, locals=None, fromlist=(), level=0):
+    if level == 0 and str((globals or {}).get("__name__")).startswith("nearfield"):
+        asked.add(name.partition(".")[0])
+    return real(name, globals, locals, fromlist, level)
+
+builtins.__import__ = watched
+"""
+
+
 def test_importing_the_package_loads_no_other():
-    code = "import sys, nearfield; print([m for m in ('numpy', 'sklearn', 'scipy', 'typer') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    others = OPTIONAL | {"joblib", "numpy", "scipy", "sklearn"}
+    assert run(f"import sys, nearfield; print(sorted({others} & set(sys.modules)))") == "[]"
+
+
+def test_arrays_ask_for_no_optional_package():
+    asked = run(f"{WATCH}\n{USE}\nprint(*asked)").split()
+    assert {"numpy", "scipy", "sklearn"} <= set(asked)  # the watch works
+    assert OPTIONAL.isdisjoint(asked)
+
+
+def test_arrays_need_no_optional_package():
+    run(f"{HIDE}\n{USE}\nassert {OPTIONAL}.isdisjoint(sys.modules)")
+
+
+def run(code):
+    """What a program prints that must succeed in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()

@@ -1,5 +1,6 @@
 import errno
 import gzip
+import sys
 
 import numpy as np
 import pytest
@@ -400,3 +401,18 @@ def test_targets_beside_a_source_are_refused():
     X, y, _ = make_data(10)
     with pytest.raises(ValueError, match="'y' argument must be None where X is a source"):
         nf.LocalGPRegressor().fit(ArraySource(X, y), y)
+
+
+def test_a_source_that_does_not_exist_is_named():
+    from nearfield import sources
+
+    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
+        _ = sources.nothing_of_the_kind
+
+
+def test_dask_sources_say_what_to_install(monkeypatch):
+    from nearfield import sources
+
+    monkeypatch.setitem(sys.modules, "nearfield._dask", None)
+    with pytest.raises(ImportError, match=r"pip install 'nearfield\[dask\]'"):
+        _ = sources.DaskSource

@@ -47,6 +47,7 @@ def test_what_goes_wrong_in_a_command_is_one_line(capsys, monkeypatch, error, co
 
 def test_one_bar_for_all_that_begins_alike(monkeypatch):
     made = []
+    monkeypatch.setattr(_progress, "errors", Console(file=io.StringIO(), force_terminal=True, width=100))
     original = _progress.Progress.add_task
     monkeypatch.setattr(
         _progress.Progress, "add_task", lambda self, name, **more: made.append(name) or original(self, name, **more)

@@ -40,6 +40,6 @@ def _quiet():
         yield
 
 
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures, xfail_strict=True)
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_scikit_learn(estimator, check):
     check(estimator)

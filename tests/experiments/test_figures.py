@@ -7,6 +7,9 @@ from scipy.special import gammaincc
 pytest.importorskip("matplotlib")
 
 from nearfield.experiments import sinc, vanishing, variances
+from nearfield.experiments.cache import Cache
+from nearfield.experiments.cells import Laboratory
+from nearfield.experiments.settings import Settings
 from nearfield.features import sketch
 
 
@@ -41,3 +44,29 @@ def test_measured_variances_are_those_of_table_1(sampling, D):
     x, y = rng.standard_normal((2, 8)) / 3
     measured, error = variances.measure(x, y, 2, D, sampling, 6000, seed=1)
     assert abs(measured - float(sketch.kernel_variance(x, y, 2, D, sampling))) < 5 * error
+
+
+def test_table_1_says_how_many_variances_agree_and_measures_them_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(variances, "DEGREES", (1, 2))
+    monkeypatch.setattr(variances, "SIZES", (4, 8))
+    settings = Settings(tmp_path, quick=True)
+    laboratory = Laboratory(settings, {}, Cache(tmp_path), lambda *_: None)
+    section, rows = variances.run(laboratory)
+    assert len(rows) == 12
+    assert all(row["verdict"] == "agrees" for row in rows)
+    assert section.findings[0].startswith("12 of 12 measured variances (20000 draws each)")
+    whole_block = next(r for r in rows if (r["sampling"], r["degree"], r["D"]) == ("tensor_srht", 1, 8))
+    assert whole_block["z"] is None  # an orthogonal transform: rounding alone
+    assert whole_block["measured"] < 1e-20
+    monkeypatch.setattr(variances, "measure", None)
+    assert variances.run(laboratory)[1] == rows
+
+
+def test_a_variance_far_from_table_1_differs(tmp_path, monkeypatch):
+    x = np.full(8, 8**-0.5)
+    closed = float(sketch.kernel_variance(x, x, 2, 4, "gaussian"))
+    monkeypatch.setattr(variances, "measure", lambda *_, **__: (closed + 5.0, 1.0))
+    laboratory = Laboratory(Settings(tmp_path, quick=True), {}, Cache(tmp_path), lambda *_: None)
+    row = variances._case(laboratory, x, x, "gaussian", 2, 4, 100)
+    assert row["z"] == pytest.approx(5.0)
+    assert row["verdict"] == "differs"

@@ -117,7 +117,7 @@ def test_learnt_hyperparameters():
     rng = np.random.default_rng(2)
     n, n_test, length, signal, noise = 150, 60, 0.05, 2.0, 0.2
     ratios, logs, inside = [], [], []
-    for _ in range(40):
+    for _ in range(25):
         X = rng.uniform(size=(n + n_test, 1))
         K = Kernel.gaussian(length, signal)(X, X) + 1e-9 * np.eye(len(X))
         f = np.linalg.cholesky(K) @ rng.standard_normal(len(X))

@@ -3,10 +3,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from types import SimpleNamespace
+
 from scipy.spatial import cKDTree
 
 from nearfield.centers import Lattice, place
 from nearfield.tensors import cells
+from nearfield.tensors.models import _extended
 from nearfield.tensors.predictor import place as place_tensors
 
 
@@ -73,3 +76,18 @@ def test_chunks_cover_everything_and_stay_below_the_limit():
     parts = cells.chunks_by_total(sizes, 10)
     assert [i for part in parts for i in range(part.start, part.stop)] == list(range(7))
     assert all(sizes[part].sum() <= 10 or part.stop - part.start == 1 for part in parts)
+
+
+@pytest.mark.parametrize("count", [1, 9, 500])
+def test_where_the_radius_holds_too_few_the_nearest_are_taken(count):
+    X, centers, radius = points(120, 2), points(40, 2, 1, 12.0), 1.2
+    tree = cKDTree(X)
+    within = tree.query_ball_point(centers, radius)
+    counts = torch.tensor([len(own) for own in within])
+    assert 0 < (counts < 9).sum() < len(counts)
+    found = cells.Neighbourhoods.of(torch.tensor([i for own in within for i in own]), counts)
+    plan, data = SimpleNamespace(count=count), SimpleNamespace(X=torch.as_tensor(X))
+    extended = lists(_extended(plan, data, torch.as_tensor(centers), found))
+    for own, near, center in zip(extended, within, centers, strict=True):
+        enough = len(near) >= min(count, len(X))
+        assert sorted(own) == sorted(near if enough else tree.query(center, range(1, min(count, len(X)) + 1))[1])

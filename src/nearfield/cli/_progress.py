@@ -16,8 +16,11 @@ def bars(quiet: bool = False) -> Iterator[Callable[..., None]]:
 
     Nothing is shown where `quiet`: where results go to the same terminal.
     """
+    if quiet or not errors.is_terminal:
+        yield lambda *_: None  # older versions of rich end even a disabled display with an empty line
+        return
     columns = (TextColumn("{task.description:<28}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True, disable=quiet or not errors.is_terminal) as progress:
+    with Progress(*columns, console=errors, transient=True) as progress:
         tasks: dict[str, TaskID] = {}
 
         def show(stage: str, done: float, *_: object) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .. import _memory
@@ -75,8 +74,9 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             return points, targets, None
         weights = _check_sample_weight(sample_weight, points, dtype=np.float64, ensure_non_negative=True)
         used = weights > 0
-        if used.sum() < 2 and reset:
-            raise ValueError("The 'sample_weight' argument must be positive for at least 2 samples.")
+        needed = 2 if reset else 1
+        if used.sum() < needed:
+            raise ValueError(f"The 'sample_weight' argument must be positive for at least {needed} samples.")
         return points[used], targets[used], weights[used]
 
     def _check_targets(self, k: int) -> None:
@@ -300,11 +300,20 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         self._need_arrays("to_html")
         write(self, path, X, y, **options)
 
-    def _html_repr(self) -> str:
-        """Show scikit-learn's diagram, and for a fitted model what it says of itself."""
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """Show scikit-learn's diagram in notebooks, and for a fitted model what it says of itself."""
         from ..frames import report_table
 
-        return f"{estimator_html_repr(self)}{report_table(self)}"
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += report_table(self)
+        return bundle
+
+    def _repr_html_inner(self) -> str:
+        """Answer the same for what asks for `_repr_html_` alone."""
+        from ..frames import report_table
+
+        return f"{super()._repr_html_inner()}{report_table(self)}"
 
     def _training_points(self) -> Floats | None:
         """Points (n, d) that the model was fitted on, where it keeps them."""
