@@ -48,6 +48,7 @@ check: $(VENV)/.dev-installed  ## style and types
 	$(BIN)/mypy
 
 mutants: $(VENV)/.mutants-installed  ## break the core line by line, and list what no test notices (about 10 minutes)
+	rm -rf mutants
 	OPENBLAS_NUM_THREADS=1 $(BIN)/mutmut run --max-children 2
 	$(BIN)/mutmut results
 
