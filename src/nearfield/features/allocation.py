@@ -166,7 +166,8 @@ def optimal(z: Floats, n_components: int, sampling: str, max_degree: int, exact_
         Scaled and centred sample points.
     exact_degrees : int or None
         Write out the degrees up to this one; the next degrees are sketched. None chooses: every number of exact
-        degrees with sketches of the rest, and monomials alone, taken by their energy on the sample.
+        degrees with sketches of the rest, and monomials alone, taken by their energy on the sample, all of them or
+        those beyond the best number of exact degrees.
     """
     d = z.shape[1]
     errors = degree_errors(z, max_degree, sampling)
