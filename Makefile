@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-wheel coverage check format bench docs reproduce clean
+.PHONY: help demo test test-oldest test-wheel coverage mutants check format bench docs reproduce clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -18,6 +18,10 @@ $(VENV)/.test-installed: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev-installed: $(VENV)/.test-installed
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.mutants-installed: $(VENV)/.test-installed
+	$(BIN)/python -m pip install --quiet --editable '.[mutants]'
 	@touch $@
 
 $(VENV)/.demo-installed: pyproject.toml | $(BIN)/python
@@ -62,6 +66,11 @@ check: $(VENV)/.dev-installed  ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+mutants: $(VENV)/.mutants-installed  ## break the core line by line, and list what no test notices (about 10 minutes)
+	rm -rf mutants
+	OPENBLAS_NUM_THREADS=1 $(BIN)/mutmut run --max-children 2
+	$(BIN)/mutmut results
+
 format: $(VENV)/.dev-installed  ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -76,4 +85,4 @@ reproduce: $(VENV)/.reproduce-installed  ## the paper, figure by figure, into re
 	$(BIN)/nearfield reproduce --data-dir "$${NEARFIELD_DATA:-}" --out reproduction $(ARGS)
 
 clean:  ## remove the environment and what the tools leave behind
-	rm -rf $(VENV) $(VENV)-oldest .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache dist site
+	rm -rf $(VENV) $(VENV)-oldest .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache dist site mutants

@@ -58,6 +58,41 @@ def test_kernel_form(kernel, k, factors):
     assert_allclose(gradient, finite_differences(value, theta), rtol=1e-5, atol=1e-6)
 
 
+def test_a_length_scale_for_each_of_two_columns():
+    kernel = Kernel.gaussian([0.8, 0.5], 1.3)
+    value, gradient = kernel_log_likelihood(kernel, 0.2, X[:, :2], Y[1])
+    covariance = kernel(X[:, :2], X[:, :2]) + 0.2 * np.eye(23)
+    assert_allclose(value, multivariate_normal.logpdf(Y[1][:, 0], cov=covariance), rtol=1e-11)
+    assert gradient.shape == (4,)
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_gradients_do_not_depend_on_where_the_origin_is(kernel):
+    near = np.round(X * 2**10) / 2**10  # so that the points far away are as far from each other to the last digit
+    far = near + np.array([2.0**25, -(2.0**26), 0.0])
+    value, gradient = kernel_log_likelihood(kernel, 0.2, near, Y[3])
+    moved_value, moved_gradient = kernel_log_likelihood(kernel, 0.2, far, Y[3])
+    assert_allclose(moved_value, value, rtol=1e-6)
+    assert_allclose(moved_gradient, gradient, rtol=1e-5)
+
+
+def test_targets_may_be_whole_or_of_single_precision():
+    whole = np.arange(23)[:, None] - 11
+    for kernel in (KERNELS["isotropic"], KERNELS["per column"]):
+        expected = kernel_log_likelihood(kernel, 0.2, X, whole.astype(np.float64))
+        for dtype in (np.int32, np.float32):
+            value, gradient = kernel_log_likelihood(kernel, 0.2, X, whole.astype(dtype))
+            assert value == expected[0]
+            assert np.array_equal(gradient, expected[1])
+
+
+def test_distances_given_are_those_used():
+    value, gradient = kernel_log_likelihood(Kernel.gaussian(0.8, 1.3), 0.2, X, Y[1], None, packed_distances(2 * X))
+    expected, expected_gradient = kernel_log_likelihood(Kernel.gaussian(0.4, 1.3), 0.2, X, Y[1])
+    assert_allclose(value, expected, rtol=1e-12)
+    assert_allclose(gradient, expected_gradient, rtol=1e-10)
+
+
 def test_distances_computed_before_change_nothing():
     kernel = KERNELS["two scales"]
     with_them = kernel_log_likelihood(kernel, 0.2, X, Y[1], None, packed_distances(X))
@@ -82,7 +117,7 @@ def test_inputs_are_not_modified():
 
 
 def test_a_singular_covariance_raises():
-    with pytest.raises(LinAlgError, match="not positive definite"):
+    with pytest.raises(LinAlgError, match=r"^The covariance matrix is not positive definite"):
         kernel_log_likelihood(Kernel.gaussian(1.0), 0.0, np.zeros((3, 1)), np.ones((3, 1)))
 
 
@@ -121,6 +156,12 @@ def test_feature_form(feature_map, ard, k, factors):
     covariance = rows.T @ rows + 0.3 * np.diag(np.ones(23) if factors is None else factors)
     assert_allclose(found, sum(multivariate_normal.logpdf(y, cov=covariance) for y in Y[k].T), rtol=1e-9)
     assert_allclose(gradient, finite_differences(value, theta), rtol=1e-5, atol=1e-6)
+
+
+def test_features_that_repeat_each_other_are_named_in_the_warning():
+    rows = np.full((4, 1), 2.0**30) * np.array([1.0, -1.0, 1.0, 1.0])
+    with pytest.warns(RuntimeWarning, match=r"^The feature matrix is singular .* larger noise_variance"):
+        feature_log_likelihood(rows, [], 1.0, np.ones((4, 1)))
 
 
 def test_maps_without_derivatives_say_so():

@@ -55,6 +55,44 @@ def test_both_solvers_agree_on_the_kernel_of_the_features(D):
     assert_allclose(posterior.log_likelihood, expected, rtol=1e-9)
 
 
+def test_features_may_lie_in_memory_in_any_order():
+    X, y, noise, X_test = problem()
+    rng = np.random.RandomState(1)
+    rows, test_rows = rng.randn(6, len(X)), rng.randn(6, len(X_test))
+    posterior = FeaturePosterior.from_statistics(statistics.accumulate(rows, y, 1 / noise), np.zeros(2))
+    for same in (np.asfortranarray(test_rows), np.repeat(test_rows, 2, axis=1)[:, ::2]):
+        assert_allclose(posterior.mean(same), posterior.mean(test_rows), rtol=1e-12)
+        assert_allclose(posterior.variance(same), posterior.variance(test_rows), rtol=1e-12)
+        assert_allclose(posterior.covariance(same), posterior.covariance(test_rows), rtol=1e-12, atol=1e-14)
+
+
+def test_features_that_repeat_each_other_are_as_good_as_one():
+    # The prior is lost in the rounding of the sums, and the matrix is exactly singular.
+    x, y = np.array([1.0, -1.0, 1.0, 1.0]), np.array([[1.0], [2.0], [-0.5], [4.0]])
+    repeated = np.full((4, 1), 2.0**30)
+    with pytest.warns(RuntimeWarning, match=r"^The feature matrix is singular .* larger noise_variance"):
+        posterior = FeaturePosterior.from_statistics(statistics.accumulate(repeated * x, y, np.ones(4)), np.zeros(1))
+    one_column = x @ y / (x @ x)
+    assert_allclose(posterior.mean(repeated * np.array([1.0, 3.0])), np.outer([1, 3], one_column), rtol=1e-3)
+
+
+def test_targets_may_be_of_another_type_than_points():
+    X, _, noise, X_test = problem()
+    whole = np.arange(50).reshape(25, 2)
+    expected = KernelPosterior.from_points(KERNELS[0], X, whole.astype(np.float64), noise)
+    for dtype in (np.int64, np.float32):
+        posterior = KernelPosterior.from_points(KERNELS[0], X, whole.astype(dtype), noise)
+        assert_allclose(posterior.mean(X_test), expected.mean(X_test), rtol=1e-12)
+        assert_allclose(posterior.log_likelihood, expected.log_likelihood, rtol=1e-12)
+
+
+def test_the_factor_can_be_made_again_from_what_a_posterior_keeps():
+    X, y, noise, _ = problem()
+    posterior = KernelPosterior.from_points(KERNELS[1], X, y, noise)
+    again = KernelPosterior.factorise(posterior.kernel, posterior.X, posterior.noise)
+    assert np.array_equal(np.tril(again), np.tril(posterior.factor))
+
+
 def test_variances_are_never_negative_where_rounding_could_make_them_so():
     X, X_test = np.linspace(0, 1, 200)[:, None], np.linspace(0, 1, 999)[:, None]
     kernel = Kernel.gaussian(0.3, 1e6)

@@ -36,9 +36,10 @@ def test_sums_add_over_any_partition_and_in_any_order(cuts, seed):
     assert_allclose(parts.log_weight, whole.log_weight, atol=1e-12)
 
 
-def test_a_mean_taken_out_afterwards():
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_a_mean_taken_out_afterwards(scale):
     rows, y, w = data()
-    mean = np.array([2.0, -1.0])
+    y, mean = scale * y, scale * np.array([2.0, -1.0])
     cross, squares = statistics.accumulate(rows, y, w).centered(mean)
     assert_allclose(cross, (rows * w) @ (y - mean), atol=1e-11)
     assert_allclose(squares, w @ (y - mean) ** 2, rtol=1e-12)

@@ -47,3 +47,11 @@ def is_tensor(values: Any) -> bool:
 def on_host(values: Array) -> NDArray[Any]:
     """The same as a NumPy array."""
     return values.detach().cpu().numpy() if is_tensor(values) else np.asarray(values)
+
+
+def in_units(X: Array, unit: Any) -> Array:
+    """Points (n, d) in units of a length, one or one a column; never so far away that squares of distances overflow."""
+    with np.errstate(over="ignore"):
+        scaled = X / like(unit, X)
+    farthest = 1e100 if scaled.dtype.itemsize == 8 else 1e15
+    return namespace(X).clip(scaled, -farthest, farthest)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from . import _memory
+from ._array import in_units
 from ._batches import Batch
 from .centers import Lattice, Placement, greedy_net, group_rows, middles_of_groups
-from .local import in_units
 from .passes import Reduction
 from .predictor import SLACK
 

@@ -76,7 +76,8 @@ def kernel_log_likelihood(
 
     length_gradient = np.empty((len(parts), q))
     variance_gradient = np.empty(len(parts))
-    for j, (part, scales) in enumerate(zip(parts, kernel.length_scales, strict=True)):
+    for j, part in enumerate(parts):
+        scales = kernel.length_scales[j]
         part *= M
         variance_gradient[j] = part.sum() - 0.5 * part[diagonal].sum()
         if squared_distances is not None:

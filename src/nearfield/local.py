@@ -22,8 +22,6 @@ Integers = NDArray[np.int64]
 
 FeatureMap = taylor.TaylorMap | maclaurin.MaclaurinMap
 
-FARTHEST = 1e100
-
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
@@ -192,13 +190,6 @@ class Plan:
         assert self.features is not None
         # Sketches may hold more than the prior has, which data can only lower.
         return namespace(Z).clip(variance + self.features.missing_variance(Z), None, self.kernel.variance)
-
-
-def in_units(X: Floats, unit: Floats) -> Floats:
-    """Points in units of the length scale, and never so far away that squares of distances overflow."""
-    with np.errstate(over="ignore"):
-        result: Floats = np.clip(X / unit, -FARTHEST, FARTHEST)
-    return result
 
 
 def kernel_cost(n: float) -> float:

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import local
+from ._array import in_units
 from ._batches import Batch
 from ._parallel import thread_map
-from .local import FeatureModel, LocalModel, Plan, TrainingSet, in_units
+from .local import FeatureModel, LocalModel, Plan, TrainingSet
 from .passes import Reduction
 
 Floats = NDArray[Any]

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from . import probes
+from ._array import in_units
 from ._batches import Batch, concatenated
 from ._parallel import thread_map
 from .blocks import BLOCK_SIZE, NEAR_SHARE, Block
 from .centers import group_rows
 from .kernels import Kernel
 from .likelihood import packed_distances
-from .local import TrainingSet, fit_one, in_units
+from .local import TrainingSet, fit_one
 from .passes import Passes, Reduction, Sampled, mixed
 from .probes import MAX_WORLD, PROBES_PER_WORLD, World
 from .streaming import Noise

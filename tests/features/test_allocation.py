@@ -67,11 +67,13 @@ def exhaustive(variance, bias, budget, first, max_degree):
     return best
 
 
-@pytest.mark.parametrize("scale", [0.1, 0.6, 1.2])
+@pytest.mark.parametrize(("m", "scale"), [(30, 0.1), (30, 0.6), (30, 1.2), (2, 0.6)])
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-def test_errors_agree_with_closed_forms(sampling, scale):
-    z = points(30, 3, scale)
+def test_errors_agree_with_closed_forms(sampling, m, scale):
+    z = points(m, 3, scale)
     errors = degree_errors(z, 6, sampling)
+    assert errors.variance.shape == errors.covariance.shape == (6,)
+    assert errors.bias.shape == (7,)
     for p in range(7):
         np.testing.assert_allclose(errors.bias[p], exact_bias(z, p), rtol=1e-6, atol=1e-30)
     # TensorSRHT's curve is that of the closed form at whole blocks, and within the first where that is convex.
@@ -100,6 +102,30 @@ def test_variance_is_convex_and_falls_with_the_number_of_features(d, scale, degr
     assert np.all(np.diff(curve, 2) >= -rounding)
 
 
+def test_a_positive_covariance_is_spread_over_the_blocks():
+    # Two features of one block that err together gain little from each other: a curve that is right within the first
+    # block too would be steeper after it, and handing out one by one would stop short.
+    V, C, block = 2.0, 0.5, 4
+    D = np.arange(1, 4 * block + 1)
+    curve = DegreeErrors(np.array([V]), np.array([C]), np.zeros(2), 3).sketched(1, D)
+    assert np.all(np.diff(curve, 2) > 0)
+    whole = D[block - 1 :: block]
+    exact = V / whole + sketch.block_pairs(whole, 3) / whole**2 * C
+    np.testing.assert_allclose(curve[block - 1 :: block], exact, rtol=1e-14)
+
+
+@pytest.mark.parametrize("d", [1, 3, 7])
+@pytest.mark.parametrize("distance", [1e3, 1e6, 1e9])
+def test_clusters_far_from_the_centre_have_a_kernel_too(distance, d):
+    # No monomial says anything out there, and the error is the kernel itself, which only near points of a cluster have.
+    z = np.repeat(distance * np.random.RandomState(0).choice([-1.0, 1.0], (4, d)), 3, axis=0)
+    z[1::3] += 0.5
+    x, y = distinct_pairs(z)
+    expected = np.mean(np.exp(-((x - y) ** 2).sum(1)))
+    np.testing.assert_allclose(degree_errors(z, 3, "rademacher").bias, expected, rtol=1e-12)
+    np.testing.assert_allclose(monomials_alone(z, 5, 0, 3).error, expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize("first", [1, 3])
 @pytest.mark.parametrize("budget", range(1, 11))
 @pytest.mark.parametrize("sampling", SAMPLINGS)
@@ -114,6 +140,37 @@ def test_optimal_counts_equal_exhaustive_search(sampling, budget, first):
         np.testing.assert_allclose(found_error, error, rtol=1e-12)
 
 
+@settings(max_examples=60)
+@given(
+    variance=st.lists(st.floats(0.1, 10), min_size=4, max_size=4),
+    bias=st.lists(st.floats(0, 2), min_size=5, max_size=5),
+    budget=st.integers(1, 9),
+)
+def test_optimal_counts_equal_exhaustive_search_for_any_errors(variance, bias, budget):
+    errors = DegreeErrors(np.array(variance), np.zeros(4), np.array(bias), 3)
+    variances = {(n, c): variance[n - 1] / c for n in range(1, 5) for c in range(1, budget + 1)}
+    counts, error = optimal_counts(errors, budget)
+    np.testing.assert_allclose(error, exhaustive(variances, bias, budget, 1, 4)[0], rtol=1e-12)
+    again = bias[max(counts, default=0)] + sum(variances[item] for item in counts.items())
+    np.testing.assert_allclose(error, again, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("n_degrees", "spare"), [(4, 3), (6, 150)])
+def test_each_feature_goes_where_it_gains_most(n_degrees, spare):
+    bias = np.append(np.full(n_degrees, 1e3), 0.0)  # no degree may be left out
+    for seed in range(20):
+        V = np.random.RandomState(seed).uniform(0.1, 10, n_degrees)
+        errors = DegreeErrors(V, np.zeros(n_degrees), bias, 3)
+        gains = sorted((v / c - v / (c + 1) for v in V for c in range(1, spare + 1)), reverse=True)
+        _, error = optimal_counts(errors, n_degrees + spare)
+        np.testing.assert_allclose(error, V.sum() - sum(gains[:spare]), rtol=1e-12)
+
+
+def test_nothing_is_sketched_where_the_constant_says_it_all():
+    errors = degree_errors(np.zeros((5, 2)), 4, "rademacher")
+    assert optimal_counts(errors, 10) == ({}, 0.0)
+
+
 @pytest.mark.parametrize("budget", range(1, 10))
 @pytest.mark.parametrize("sampling", ["gaussian", "rademacher"])
 def test_paper_allocation_equals_exhaustive_search_with_exact_formulas(sampling, budget):
@@ -126,6 +183,69 @@ def test_paper_allocation_equals_exhaustive_search_with_exact_formulas(sampling,
     assert allocation.counts == counts
     np.testing.assert_allclose(allocation.error, error, rtol=1e-9)
     np.testing.assert_array_equal(allocation.exponents, np.zeros((1, 3)))
+    assert allocation.exponents.dtype == np.int64
+
+
+def along_the_diagonal(m, d, length, spread, seed=0):
+    """Points near a line that is no axis, which takes many monomials to follow and few sketches."""
+    rng = np.random.RandomState(seed)
+    along = length * rng.uniform(0.5, 1.5, (m, 1)) * np.ones(d)
+    return (along + spread * rng.standard_normal((m, d))) / d**0.5
+
+
+@pytest.mark.parametrize("sampling", ["gaussian", "rademacher"])
+@pytest.mark.parametrize(
+    ("d", "length", "n_components", "exact_degrees", "max_degree"),
+    [
+        (8, 1.0, 16, 1, 3),  # sketches of the next degree
+        (6, 2.0, 14, 1, 3),  # of the next two, though fewer exact degrees would be better
+        (3, 0.2, 15, 1, 4),  # monomials of the next degree, fewer than there are columns
+        (8, 1.0, 16, None, 2),  # all degrees exact but the last
+        (8, 2.0, 16, None, 3),  # none but the constant
+        (3, 0.2, 10, None, 4),  # monomials
+    ],
+)
+def test_optimal_equals_exhaustive_search_with_exact_formulas(
+    d, length, n_components, exact_degrees, max_degree, sampling
+):
+    z = along_the_diagonal(20, d, length, 0.1)
+    biases = [exact_bias(z, p) for p in range(max_degree + 1)]
+    candidates = [e for e in range(max_degree + 1) if taylor.n_monomials(d, e) <= n_components]
+    best = np.inf, {}, 0
+    for e in candidates if exact_degrees is None else [exact_degrees]:
+        left = n_components - taylor.n_monomials(d, e)
+        degrees, numbers = range(e + 1, max_degree + 1), range(1, left + 1)
+        variances = {(n, c): exact_variance(z, n, c, sampling) for n in degrees for c in numbers}
+        best = min(best, (*exhaustive(variances, biases, left, e + 1, max_degree), e), key=lambda found: found[0])
+    error, counts, e = best
+    found = optimal(z, n_components, sampling, max_degree, exact_degrees)
+    if length > 0.5:
+        assert found.counts == counts != {}
+        np.testing.assert_array_equal(found.exponents, taylor.sample(d, e).exponents)
+        np.testing.assert_allclose(found.error, error, rtol=1e-9)
+    else:
+        assert found.counts == {}
+        assert found.error <= error * (1 + 1e-9)
+        largest = max_degree if exact_degrees is None else exact_degrees + 1
+        assert np.all(found.exponents.sum(axis=1) <= largest)
+        assert len(found.exponents) == min(n_components, taylor.n_monomials(d, largest))
+
+
+def test_columns_that_hold_a_complete_degree_do_at_least_that_well():
+    for seed in range(20):
+        z = 0.1 * np.random.RandomState(seed).standard_t(1.5, (30, 2))
+        for degree in (1, 2, 3):
+            allocation = optimal(z, taylor.n_monomials(2, degree), "gaussian", 5, None)
+            assert allocation.error <= exact_bias(z, degree) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.2, 0.4])
+def test_monomials_win_a_draw(scale):
+    # In one column the square of a sign is 1, and a sketch as exact as the monomial. Both errors are rounding only.
+    allocation = optimal(points(20, 1, scale), 16, "rademacher", 15, None)
+    assert allocation.counts == {}
+    assert allocation.exponents.ravel().tolist() == list(range(16))
+    assert allocation.error < 1e-30
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
@@ -194,12 +314,19 @@ def test_columns_left_over_go_to_the_monomials_of_the_next_degree_with_the_most_
         assert sorted(chosen[n_exact:]) == sorted(best_first[:extra])
 
 
-def test_error_of_monomials_alone_is_measured_on_the_sample():
-    z = points(40, 2, 1.0)
+def test_a_draw_of_energies_goes_to_the_first_variables():
+    z = np.tile([0.5, 0.0], 30)[None]
+    chosen = monomials_alone(z, 21, 0, 1).exponents
+    assert [np.flatnonzero(row).tolist() for row in chosen] == [[], *([2 * i] for i in range(20))]
+
+
+@pytest.mark.parametrize("m", [2, 40])
+def test_error_of_monomials_alone_is_measured_on_the_sample(m):
+    z = points(m, 2, 1.0)
     chosen = monomials_alone(z, 12, 0, 8)
     phi = taylor.apply(taylor.from_exponents(chosen.exponents), z)
     kernel = np.exp(-0.5 * ((z[:, None] - z) ** 2).sum(-1))
-    i, j = np.triu_indices(40, 1)
+    i, j = np.triu_indices(m, 1)
     np.testing.assert_allclose(chosen.error, np.mean((kernel - phi @ phi.T)[i, j] ** 2), rtol=1e-9)
 
 
@@ -248,6 +375,14 @@ def test_one_or_two_sample_points_are_enough(m, exact_degrees):
     assert 1 <= len(allocation.exponents) + sum(allocation.counts.values()) <= 20
 
 
+def test_without_a_pair_of_points_there_is_no_error():
+    z = points(1, 3)
+    errors = degree_errors(z, 5, "gaussian")
+    assert errors.variance.shape == errors.covariance.shape == (5,)
+    np.testing.assert_array_equal(errors.bias, np.zeros(6))
+    assert monomials_alone(z, 8, 0, 5).error == 0
+
+
 def test_random_counts_spend_the_budget_with_unbiased_weights():
     rng = np.random.RandomState(0)
     draws = [random_counts(50, 6, 1, rng) for _ in range(2000)]
@@ -257,6 +392,14 @@ def test_random_counts_spend_the_budget_with_unbiased_weights():
     assert np.all(np.abs(weights.mean(axis=0) - 1) <= 5 * standard_error)
     shares = np.array([[counts.get(n, 0) for n in range(2, 7)] for counts, _ in draws]).mean(axis=0)
     np.testing.assert_allclose(shares[:-1] / shares[1:], 2, rtol=0.1)
+
+
+def test_random_counts_of_one_degree_or_one_feature():
+    assert random_counts(7, 3, 2, np.random.RandomState(0)) == ({3: 7}, {3: 1.0})
+    counts, weights = random_counts(1, 4, 0, np.random.RandomState(0))
+    ((degree, count),) = counts.items()
+    assert count == 1
+    assert weights == {degree: pytest.approx(2**degree * (1 - 2**-4))}
 
 
 @pytest.mark.parametrize(("n_components", "max_degree"), [(0, 5), (10, 1)])

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _memory, centers, coverage
+from .._array import in_units
 from .._batches import Batch, SourceError
 from .._output import check_fitted_on
 from .._source import ArraySource, Source, as_source
@@ -16,7 +17,7 @@ from .._warnings import warn
 from ..centers import Lattice, Placement
 from ..coverage import MAX_COLUMNS, Occupied
 from ..kernels import Kernel
-from ..local import Plan, TrainingSet, in_units
+from ..local import Plan, TrainingSet
 from ..passes import Passes, Reduction, Sample, Sampled
 from ..predictor import LocalPredictor
 from ..statistics import Statistics

@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import _memory, centers, local, nearest, tuning
-from .._array import is_tensor
+from .. import _memory, centers, nearest, tuning
+from .._array import in_units, is_tensor
 from .._fitting import all_or_nothing
 from .._output import predict_source
 from .._source import Source, as_source
@@ -307,7 +307,8 @@ class LocalGPRegressor(LocalParameters):
         return self._unit
 
     def _in_length_scales(self, X: Floats) -> Floats:
-        return local.in_units(X, self._unit)
+        result: Floats = in_units(X, self._unit)
+        return result
 
     def _local_noise(self, n: int, weights: Floats | None) -> Floats:
         """Noise of each sample, with a floor: features divide by it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._array import Array, is_tensor, like, on_host
+from .. import _memory
+from .._array import Array, in_units, is_tensor, like, on_host
 from .._fitting import all_or_nothing
 from .._validation import check_length_scale, check_positive, describe
 
@@ -39,7 +41,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         -------
         self
         """
-        self._fit(self._points(X, reset=True))
+        points = self._points(X, reset=True)
+        n_components = getattr(self, "n_components", 0)
+        if isinstance(n_components, Integral):  # else it is refused below
+            self._require(int(n_components), points.shape[1] + 2, f"A map to {n_components} features")
+        self._fit(points)
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
@@ -54,7 +60,16 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         features : ndarray of shape (n_samples, n_components), float32 if X is, else float64
         """
         check_is_fitted(self, "map_")
-        return self._transform(self._points(X, reset=False))
+        points = self._points(X, reset=False)
+        if not is_tensor(points):
+            D = self._n_features_out
+            self._require(len(points), 2 * D, f"{D} features of {len(points)} points")
+        return self._transform(points)
+
+    @staticmethod
+    def _require(n: int, width: int, what: str) -> None:
+        if n * width > 1 << 20:  # to ask what is free takes longer than small work
+            _memory.require(8.0 * n * width, what, "Fewer features, or fewer points at a time, need less.")
 
     def _points(self, X: ArrayLike, reset: bool) -> Array:
         if is_tensor(X):
@@ -114,7 +129,7 @@ class GaussianKernelFeatures(FeatureMap):
         return features
 
     def _scaled(self, X: NDArray[Any]) -> NDArray[Any]:
-        scaled: NDArray[Any] = X / like(self._scale, X)
+        scaled: NDArray[Any] = in_units(X, self._scale)
         return scaled
 
 

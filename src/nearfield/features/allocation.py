@@ -15,6 +15,7 @@ from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist, pdist
 
 from . import sketch, taylor
 from .hadamard import next_power_of_two
@@ -67,11 +68,10 @@ class DegreeErrors:
         is positive everywhere.
         """
         V, C = self.variance[degree - 1], self.covariance[degree - 1]
-        D = n_components.astype(np.float64)
         block = next_power_of_two(self.n_variables)
-        variance: Floats = (V + (block - 1) * C) / D
+        variance: Floats = (V + (block - 1) * C) / n_components
         if C < 0:
-            variance = np.maximum(np.where(n_components <= block, (V - C) / D + C, variance), 0.0)
+            variance = np.maximum(np.where(n_components <= block, (V - C) / n_components + C, variance), 0.0)
         return variance
 
 
@@ -106,7 +106,7 @@ def degree_errors(z: Floats, max_degree: int, sampling: str) -> DegreeErrors:
 
     bias = np.empty(max_degree + 1)
     term = np.exp(-0.5 * spread)
-    rest = np.exp(product - 0.5 * spread) - term
+    rest = np.exp(-0.5 * pdist(z, "sqeuclidean")) - term  # `product - 0.5 * spread` would cancel far from the centre
     bias[0] = np.mean(rest * rest)
     for n in range(1, max_degree + 1):
         term *= product / n
@@ -145,15 +145,15 @@ def optimal_counts(
     for last in range(first, min(max_degree, first + budget - 1) + 1):
         degrees = range(first, last + 1)
         spare = budget - len(degrees)
-        # Convexity makes each row of gains fall, so handing out one by one takes the largest gains of all rows.
-        table = np.stack([gains[n][:spare] for n in degrees]) if spare else np.empty((len(degrees), 0))
         extra = np.zeros(len(degrees), dtype=np.int64)
         if spare:
+            # Convexity makes each row of gains fall, so handing out one by one takes the largest gains of all rows.
+            table = np.stack([gains[n][:spare] for n in degrees])
             taken = np.argpartition(-table, spare - 1, axis=None)[:spare]
             extra = np.bincount(taken // spare, minlength=len(degrees))
-        error = float(errors.bias[last] + sum(variances[n][e] for n, e in zip(degrees, extra, strict=True)))
+        error = float(errors.bias[last] + sum(variances[n][e] for n, e in enumerate(extra, first)))
         if error < least:
-            counts, least = {n: int(e) + 1 for n, e in zip(degrees, extra, strict=True)}, error
+            counts, least = {n: int(e) + 1 for n, e in enumerate(extra, first)}, error
     return counts, least
 
 
@@ -166,7 +166,8 @@ def optimal(z: Floats, n_components: int, sampling: str, max_degree: int, exact_
         Scaled and centred sample points.
     exact_degrees : int or None
         Write out the degrees up to this one; the next degrees are sketched. None chooses: every number of exact
-        degrees with sketches of the rest, and monomials alone, taken by their energy on the sample.
+        degrees with sketches of the rest, and monomials alone, taken by their energy on the sample, all of them or
+        those beyond the best number of exact degrees.
     """
     d = z.shape[1]
     errors = degree_errors(z, max_degree, sampling)
@@ -187,7 +188,9 @@ def optimal(z: Floats, n_components: int, sampling: str, max_degree: int, exact_
             best = Allocation(exponents, counts, error)
     assert best is not None
     if exact_degrees is None:
-        alone = monomials_alone(z, n_components, 0, max_degree)
+        complete = int(best.exponents[-1].sum())
+        fills = [monomials_alone(z, n_components, e, max_degree) for e in sorted({0, complete})]
+        alone = min(fills, key=lambda fill: fill.error)
     else:
         alone = monomials_alone(z, n_components, exact_degrees, min(exact_degrees + 1, max_degree))
     # Where no sketch pays, monomials fill the columns left over. They also win a draw, up to rounding errors squared.
@@ -207,8 +210,7 @@ def monomials_alone(z: Floats, n_components: int, complete: int, max_degree: int
     if len(z) < 2:
         return Allocation(chosen, {}, 0.0)
     phi = taylor.apply(taylor.from_exponents(chosen), z)
-    exact = z @ z.T - 0.5 * ((z * z).sum(1)[:, None] + (z * z).sum(1))
-    rest = np.exp(np.minimum(exact, 0.0)) - phi @ phi.T
+    rest = np.exp(-0.5 * cdist(z, z, "sqeuclidean")) - phi @ phi.T
     np.fill_diagonal(rest, 0.0)
     return Allocation(chosen, {}, float(np.sum(rest * rest) / (len(z) * (len(z) - 1))))
 
@@ -262,11 +264,11 @@ def random_counts(
         Degree -> factor on the kernel of its sketch that makes the whole unbiased for the series up to `max_degree`.
     """
     degrees = np.arange(exact_degrees + 1, max_degree + 1)
-    if n_components == 0 or len(degrees) == 0:
+    if len(degrees) == 0:
         return {}, {}
     probability = 0.5**degrees
     probability /= probability.sum()
     drawn = rng.multinomial(n_components, probability)
-    counts = {int(n): int(c) for n, c in zip(degrees, drawn, strict=True) if c}
+    counts = {n: int(c) for n, c in enumerate(drawn, exact_degrees + 1) if c}
     weights = {n: c / (n_components * float(probability[n - degrees[0]])) for n, c in counts.items()}
     return counts, weights

@@ -11,7 +11,7 @@ import torch
 
 from .. import centers
 from .._array import Array as Tensor
-from .._array import like, on_host
+from .._array import in_units, like, on_host
 from .._validation import check_random_state, describe
 from ..features import MaclaurinFeatures
 from ..kernels import Kernel
@@ -200,7 +200,7 @@ def fit_local(gp: Any, X: Any, y: Any, sample_weight: Any, clock: Any) -> None:
 
     gp._unit = gp.kernel_.length_scales[0]
     kernel = Kernel(gp.kernel_.length_scales / gp._unit, gp.kernel_.variances)
-    points, noise = in_length_scales(gp, X), _local_noise(gp, X, weights)
+    points, noise = in_units(X, gp._unit), _local_noise(gp, X, weights)
     if gp._is_given(request):
         choice = gp._given_choice(kernel, _sample(gp, points, request.radius, rng), request)
     else:
@@ -232,7 +232,7 @@ def update_local(gp: Any, X: Any, y: Any, sample_weight: Any, forget: bool) -> N
     checks.test(gp, X, old.data.X)
     if y.shape[1] != len(gp.y_mean_):
         raise ValueError(f"The 'y' argument must have {len(gp.y_mean_)} targets as in fit. Got {y.shape[1]}.")
-    arrays = in_length_scales(gp, X), y - gp._offset, _local_noise(gp, X, weights)
+    arrays = in_units(X, gp._unit), y - gp._offset, _local_noise(gp, X, weights)
     if not forget:
         before = old.data.X, old.data.y[:, :-1], old.data.noise
         arrays = tuple(torch.cat(pair) for pair in zip(before, arrays, strict=True))
@@ -252,16 +252,10 @@ def update_local(gp: Any, X: Any, y: Any, sample_weight: Any, forget: bool) -> N
 
 def predict_local(gp: Any, X: Any, return_std: bool, include_noise: bool) -> Any:
     """`LocalGPRegressor.predict`."""
-    points = in_length_scales(gp, checks.test(gp, X, gp._predictor.data.X))
+    points = in_units(checks.test(gp, X, gp._predictor.data.X), gp._unit)
     mean, variance = gp._predictor.predict(points)
     mean = mean[:, :-1] - mean[:, -1:] * (gp.y_mean_ - gp._offset)
     return shaped(gp, mean, variance if return_std else None, include_noise)
-
-
-def in_length_scales(gp: Any, X: Tensor) -> Tensor:
-    """Points in units of the length scale, and never so far away that squares of distances overflow."""
-    farthest = 1e100 if X.dtype == torch.float64 else 1e15
-    return (X / like(gp._unit, X)).clamp(-farthest, farthest)
 
 
 def _local_noise(gp: Any, X: Tensor, weights: Tensor | None) -> Tensor:
