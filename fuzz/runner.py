@@ -27,7 +27,7 @@ from typing import Any, Protocol
 
 from .watch import Memory, Watch
 
-SECONDS = 60  # a file
+SECONDS = 30  # a file
 ADDRESS_SPACE = 1 << 30  # bytes that a child may take beyond what it has when it starts
 PER_CHILD = 5000
 
