@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +15,27 @@ _FORBIDDEN = (
     *("socket.bind", "urllib.Request", "webbrowser.open", "shutil.rmtree", "os.link", "os.symlink"),
 )
 _CHANGES = ("os.chmod", "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate")
+_OWN = ("<frozen importlib._bootstrap>", inspect.__file__, typing.__file__)
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class Watch:
     """An audit hook, which cannot be taken away again: it notes what is forbidden while `armed`.
 
-    Imports of modules of the library, of the packages it names and of Python itself are no code of a file's maker; they
-    are allowed, with the `exec` and `compile` that come with them, as long as they come from where packages are.
+    Imports are no code of a file's maker, nor are the annotations that the command line reads of its own functions: the
+    `exec` and `compile` that come with them are allowed.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = str(folder.resolve())
         self.armed = False
         self.seen: list[str] = []
-        self._importing = 0
         sys.addaudithook(self._hook)
 
     def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self.armed:
             return
-        if event in ("exec", "compile", "marshal.loads", "code.__new__", "ctypes.dlopen") and _is_import():
+        if event in ("exec", "compile", "marshal.loads", "code.__new__", "ctypes.dlopen") and _is_own():
             return
         if event in _FORBIDDEN:
             self.seen.append(f"{event} {str(arguments)[:200]}")
@@ -50,13 +52,13 @@ class Watch:
             self.seen.append(f"{event} {place}")
 
 
-def _is_import() -> bool:
-    """Whether Python's import system is at work further up."""
-    frame = sys._getframe(2)
+def _is_own() -> bool:
+    """Whether Python's import system, or its reading of annotations, is at work further up."""
+    frame: Any = sys._getframe(2)
     while frame is not None:
-        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+        if frame.f_code.co_filename in _OWN:
             return True
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return False
 
 

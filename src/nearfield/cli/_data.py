@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _memory
 from ..tables import BadValueError, Batch, Table, open_table
 from ._run import CommandError
 
 Floats = NDArray[np.float64]
 
 MAX_CATEGORIES = 100
+_COPIES = 3  # of all numbers, while they are put together
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,15 @@ def require_columns(table: Table, names: Sequence[str], where: str = "") -> None
         raise CommandError(message)
 
 
+def require_room(table: Table, n_rows: int, n_columns: int) -> None:
+    """Refuse a table whose rows so far, of so many columns, fill the memory: a small file may hold very many."""
+    _memory.require(
+        _COPIES * 8.0 * n_rows * n_columns,
+        f"{table.name}, of which {n_rows} rows were read,",
+        "Take fewer rows, or fit from Python with a source (see nearfield.sources).",
+    )
+
+
 def _is_number(text: str) -> bool:
     try:
         float(text)
@@ -201,6 +212,7 @@ def read_training(
         n_rows = 0
         for batch in table.batches():
             n_rows += batch.n_rows
+            require_room(table, n_rows, len(columns) + len(words))
             for column in columns.values():
                 column.add(batch)
             for name, found in words.items():

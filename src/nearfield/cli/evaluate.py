@@ -233,7 +233,7 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
 
     from .. import io
     from ..tables import open_table
-    from ._data import recipe_of, require_columns
+    from ._data import recipe_of, require_columns, require_room
     from ._models import predict, rows_at_a_time
     from ._output import counted, note
     from ._run import CommandError
@@ -250,6 +250,7 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
             X, y = recipe.matrix(batch)[0], batch.numbers(target)
             used = ~np.isnan(y) & ~np.isnan(X).any(axis=1)
             n_rows += len(y)
+            require_room(table, n_rows, X.shape[1] + 1)
             if used.any():
                 mean, std = predict(gp, X[used])
                 truth.append(y[used])

@@ -80,7 +80,7 @@ def _read(gp: Any, metadata: dict[str, Any], data: str, target: str | None, enco
     import numpy as np
 
     from ..tables import open_table
-    from ._data import recipe_of, require_columns
+    from ._data import recipe_of, require_columns, require_room
     from ._output import counted, note
     from ._run import CommandError
 
@@ -96,6 +96,7 @@ def _read(gp: Any, metadata: dict[str, Any], data: str, target: str | None, enco
             y = batch.numbers(target) if known and target else np.zeros(len(X))
             used = ~np.isnan(y) & ~np.isnan(X).any(axis=1)
             n_rows += len(X)
+            require_room(table, n_rows, X.shape[1] + 1)
             parts.append((X[used], y[used]))
     X, y = (np.concatenate(found) for found in zip(*parts, strict=True)) if parts else (np.empty((0, 1)), np.empty(0))
     if len(X) == 0:

@@ -321,9 +321,9 @@ class _ParquetTable:
         try:
             self._file = self.arrow.parquet.ParquetFile(raw)
             self.schema = self._file.schema_arrow
-        except (self.arrow.ArrowException, OSError, EOFError):
+            self.columns: list[str] = self.schema.names
+        except (self.arrow.ArrowException, OSError, EOFError, UnicodeError):
             raise ValueError(f"{name} is a damaged or truncated Parquet file.") from None
-        self.columns: list[str] = self.schema.names
         self._n_read = 0
         _require_distinct(name, self.columns)
 
@@ -356,8 +356,19 @@ class _ParquetBatch:
     def texts(self, column: str) -> list[str | None]:
         return [
             None if cell is None or str(cell).strip().lower() in MISSING else str(cell).strip()
-            for cell in self.cells(column).to_pylist()
+            for cell in self._values(column)
         ]
+
+    def _values(self, column: str) -> list[Any]:
+        """The column in Python's types, some of which have narrower ranges: times, and text in Unicode."""
+        try:
+            values: list[Any] = self.cells(column).to_pylist()
+        except (ArithmeticError, ValueError, self._table.arrow.ArrowException):
+            raise ValueError(
+                f"{self._table.name}: column {column!r} of type {self.cells(column).type} has a value beyond what can be "
+                f"read, in row {self._first} or one of the {self.n_rows} from there on."
+            ) from None
+        return values
 
     def numbers(self, column: str) -> Floats:
         cells, types = self.cells(column), self._table.arrow.types
