@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import random
+import re
 import sys
 import warnings
 from html.parser import HTMLParser
@@ -33,6 +34,12 @@ OPTIONS = {
     "report": ("--title", "--target", "--encoding"),
 }
 FLAGS = ("--latent", "--all", "--json", "--spatial-blocks", "--ard", "--no-ard", "--scale")
+
+
+_INTERNAL = re.compile(
+    r"object is not|object has no|Unknown format|unsupported|operand|broadcast|NoneType|out of bounds|out of range for"
+    r"|codec can't|Expecting|unhashable|recursion|invalid literal|could not convert|not subscriptable|mismatch|ufunc|dtype"
+)
 
 
 class Commands:
@@ -184,6 +191,8 @@ def check_words(code: int, printed: str, errors: str, arguments: list[str]) -> N
         raise runner.Defect(f"a line that is neither a note nor the complaint: {others[0][:100]!r}")
     if len(complaints) != (1 if code else 0):
         raise runner.Defect(f"{len(complaints)} complaints with exit code {code}")
+    if complaints and _INTERNAL.search(complaints[0]):
+        raise runner.Defect(f"a message in Python's words: {complaints[0][:200]!r}")
     if code == 0 and "--json" in arguments and printed.strip():
         json.loads(printed)
     if any(not (c.isprintable() or c in "\n\t") for c in errors):

@@ -126,9 +126,9 @@ class Texts:
                 data = gzip.compress(data, mtime=0)
                 if rng.random() < 0.6:
                     data = mutations.bytes_altered(data, rng)
+        for old in (".csv", ".tsv", ".txt", ".csv.gz"):
+            (folder / f"altered{old}").unlink(missing_ok=True)
         path = folder / f"altered{rng.choice(('.csv', '.csv', '.csv', '.tsv', '.txt', '.csv.gz'))}"
-        for old in folder.glob("altered*"):
-            old.unlink()
         path.write_bytes(data)
         return path
 

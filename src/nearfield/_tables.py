@@ -156,7 +156,7 @@ class ParquetSource(TableSource):
 
         try:
             return pq.ParquetFile(file, memory_map=False)
-        except (pyarrow.ArrowException, OSError) as error:
+        except (pyarrow.ArrowException, OSError, UnicodeError) as error:
             raise SourceError(f"{file}: could not be read as Parquet: {' '.join(str(error).split())}") from error
 
     def _columns(self, file: Path) -> list[str]:

@@ -331,7 +331,7 @@ class _ParquetTable:
         return self.schema.field(column).type
 
     def done(self) -> float:
-        return self._n_read / max(int(self._file.metadata.num_rows), 1)
+        return min(self._n_read / max(int(self._file.metadata.num_rows), 1), 1.0)
 
     def batches(self, size: int = BATCH) -> Iterator[_ParquetBatch]:
         first = 1
