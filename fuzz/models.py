@@ -27,7 +27,10 @@ TAGS = (
     *({"float": "nan"}, {"float": "inf"}, {"float": "x"}, {"array": 0}, {"array": 1}, {"array": 2}, {"array": -1}),
     *({"array": 1e3}, {"array": True}, {"array": [0]}, {"names": ["a", "b"]}, {"names": "ab"}, {"names": [1, None]}),
     *({"tuple": []}, {"tuple": 5}, {"tuple": [1.0]}, {"dict": {}}, {"dict": []}, {"object": "Kernel", "fields": {}}),
-    *({"object": "os.system", "fields": {"command": "true"}}, {"object": "Lattice", "fields": {"origin": 0, "side": 0.0}}),
+    *(
+        {"object": "os.system", "fields": {"command": "true"}},
+        {"object": "Lattice", "fields": {"origin": 0, "side": 0.0}},
+    ),
     *({"estimator": "FourierFeatures", "parameters": {}, "state": {}}, {"estimator": "Pipeline"}, {"object": "Report"}),
 )
 
@@ -120,7 +123,7 @@ class Models:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for path in sorted(folder.glob("*.nf")):
-                if not self.attempt(path, random.Random(0), page=True):
+                if not self.attempt(path, random.Random(0), page=path.stem in ("chosen", "odd")):
                     raise RuntimeError(f"{path} should be taken")
 
     def write(self, rng: random.Random, folder: Path) -> Path:
@@ -185,7 +188,7 @@ def use(model: Any, rng: random.Random, path: Path, page: bool) -> None:
         raise runner.Defect("predictions that are not finite")
     account(vars(model))
     repr(model)
-    if page:
+    if page and len(getattr(model, "centers_", points)):  # a model a test point takes its time over a map
         webpage.build(model, points)
     if rng.random() < 0.05:
         again = path.with_name("again.nf")
@@ -205,7 +208,14 @@ def rare_header(header: Any, rng: random.Random) -> bytes:
     odd = rng.choice(
         (
             *("[" * 200_000, "[" * 5000 + "]" * 5000, '{"a":' * 3000 + "1" + "}" * 3000, "9" * 5000, "1e999", "-1e999"),
-            *("NaN", "-Infinity", "[" + "[]," * 60_000 + "0]", "[" + "{}," * 60_000 + "0]", '"\\ud800"', "1." + "0" * 9000),
+            *(
+                "NaN",
+                "-Infinity",
+                "[" + "[]," * 60_000 + "0]",
+                "[" + "{}," * 60_000 + "0]",
+                '"\\ud800"',
+                "1." + "0" * 9000,
+            ),
         )
     )
     if rng.random() < 0.5:
@@ -227,8 +237,33 @@ def alter_entry(parts: Parts, rng: random.Random) -> None:
         n = int(np.prod(shape))
         entry["shape"] = rng.choice(
             (
-                *([], [n], [1, n], [n, 1], [1] * 20 + shape, shape[::-1], [*shape, 1], [0], [0, 3], [0, 2**70], [2**70, 0]),
-                *([2**40], [2**62, 4], [-1], [-n, -1], [1.5], ["3"], [True], n, None, {}, [n // 2, 2], [s - 1 for s in shape]),
+                *(
+                    [],
+                    [n],
+                    [1, n],
+                    [n, 1],
+                    [1] * 20 + shape,
+                    shape[::-1],
+                    [*shape, 1],
+                    [0],
+                    [0, 3],
+                    [0, 2**70],
+                    [2**70, 0],
+                ),
+                *(
+                    [2**40],
+                    [2**62, 4],
+                    [-1],
+                    [-n, -1],
+                    [1.5],
+                    ["3"],
+                    [True],
+                    n,
+                    None,
+                    {},
+                    [n // 2, 2],
+                    [s - 1 for s in shape],
+                ),
                 *([1] * 100, [s // 2 for s in shape], [10**400]),
             )
         )

@@ -8,7 +8,27 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-NUMBERS = (0, 1, 2, 3, 7, 64, 127, 128, 255, 256, 2**15, 2**16, 2**31 - 1, 2**31, 2**32, 2**53, 2**62, 2**63 - 1, 2**64 - 1)
+NUMBERS = (
+    0,
+    1,
+    2,
+    3,
+    7,
+    64,
+    127,
+    128,
+    255,
+    256,
+    2**15,
+    2**16,
+    2**31 - 1,
+    2**31,
+    2**32,
+    2**53,
+    2**62,
+    2**63 - 1,
+    2**64 - 1,
+)
 
 
 def bytes_altered(data: bytes, rng: random.Random, others: Sequence[bytes] = ()) -> bytes:
@@ -43,7 +63,9 @@ def _repeat(data: bytes, rng: random.Random, _: Sequence[bytes]) -> bytes:
 
 def _insert(data: bytes, rng: random.Random, _: Sequence[bytes]) -> bytes:
     start = rng.randrange(len(data) + 1)
-    part = rng.choice((b"\0", b"\xff", b"\r\n", b"\n", b'"', b",", b"[", b"{", b"\x80", rng.randbytes(rng.randrange(1, 40))))
+    part = rng.choice(
+        (b"\0", b"\xff", b"\r\n", b"\n", b'"', b",", b"[", b"{", b"\x80", rng.randbytes(rng.randrange(1, 40)))
+    )
     return data[:start] + part + data[start:]
 
 
@@ -59,7 +81,9 @@ def _number(data: bytes, rng: random.Random, _: Sequence[bytes]) -> bytes:
     if len(data) < width:
         return data
     last = len(data) - width
-    start = rng.choice((rng.randrange(min(64, last + 1)), last - rng.randrange(min(64, last + 1)), rng.randrange(last + 1)))
+    start = rng.choice(
+        (rng.randrange(min(64, last + 1)), last - rng.randrange(min(64, last + 1)), rng.randrange(last + 1))
+    )
     if code == "<d":
         raw = struct.pack(code, rng.choice((float("nan"), float("inf"), -1.0, 1e308, 5e-324)))
     else:
@@ -96,7 +120,20 @@ def odd_value(rng: random.Random) -> Any:
         (
             *(None, True, False, 0, 1, -1, 2, 3, 17, 2**31, 2**63, -(2**63), 10**30, 10**400, 0.5, -0.0, -1.5, 1e-320),
             *(1e300, -1e300, 1.7e308, float("nan"), float("inf"), float("-inf")),
-            *("", "x", "auto", "nan", "1", "mean", "C", "\u202e\0\x1b[31m", "é" * 50, "<script>", "a" * 20_000, "\ud800"),
+            *(
+                "",
+                "x",
+                "auto",
+                "nan",
+                "1",
+                "mean",
+                "C",
+                "\u202e\0\x1b[31m",
+                "é" * 50,
+                "<script>",
+                "a" * 20_000,
+                "\ud800",
+            ),
             *([], {}, [[]], [0], [None], ["a", 1], [1.0, 2.0], [[1.0], [2.0, 3.0]], {"a": 1}, {"": {}}),
             *(nested(30), nested(400), nested(30, "tuple"), [0] * 3000, {"x": nested(600)}),
         )
@@ -119,7 +156,7 @@ def places(tree: Any) -> list[tuple[Any, Any]]:
 def tree_altered(
     tree: Any, rng: random.Random, values: Callable[[random.Random], Any] = odd_value, others: Sequence[Any] = ()
 ) -> Any:
-    """A copy of a tree with one to three alterations; `values` draws what is put in, `others` are trees to borrow from."""
+    """A copy of a tree with a few alterations; `values` draws what is put in, `others` are trees to borrow from."""
     tree = copy.deepcopy(tree)
     for _ in range(rng.choice((1, 1, 1, 1, 2, 3))):
         found = places(tree)

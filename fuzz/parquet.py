@@ -64,7 +64,12 @@ def tables() -> dict[str, pa.Table]:
     rng = np.random.default_rng(0)
     plain = {name: pa.array(rng.uniform(0, 9, 40)) for name in ("lon", "lat", "z")}
     plain["kind"] = pa.array([f"k{i % 3}" for i in range(40)])
-    found = {"plain": pa.table(plain), "rows": pa.table(plain).slice(0, 0), "none": pa.table({}), "one": pa.table(plain).slice(0, 1)}
+    found = {
+        "plain": pa.table(plain),
+        "rows": pa.table(plain).slice(0, 0),
+        "none": pa.table({}),
+        "one": pa.table(plain).slice(0, 1),
+    }
     odd = columns()
     for name, column in odd.items():
         found[f"of {name}"] = pa.table({"lon": column, "z": odd["float"], "kind": column})
@@ -85,7 +90,9 @@ class Parquet:
     def prepare(self, folder: Path) -> None:
         """Write the proper files."""
         for i, (name, table) in enumerate(tables().items()):
-            for j, compression in enumerate(("none", "snappy", "gzip", "zstd") if name in ("plain", "all") else ("snappy",)):
+            for j, compression in enumerate(
+                ("none", "snappy", "gzip", "zstd") if name in ("plain", "all") else ("snappy",)
+            ):
                 path = folder / f"{i:03d}-{j}.parquet"
                 options = {"row_group_size": 16} if name in ("plain", "all") else {}
                 pq.write_table(table, path, compression=compression, use_dictionary=j != 1, **options)

@@ -87,7 +87,8 @@ class Result:
     def __str__(self) -> str:
         return (
             f"{self.name}: {self.n_files} files, {self.n_bytes / 2**20:.0f} MiB: {self.refused} refused, {self.taken} "
-            f"taken, {sum(self.defects.values())} defects; {self.seconds:.0f} s, at most {self.peak / 2**20:.0f} MiB a file"
+            f"taken, {sum(self.defects.values())} defects; "
+            f"{self.seconds:.0f} s, at most {self.peak / 2**20:.0f} MiB a file"
         )
 
 
@@ -163,9 +164,12 @@ def _child(module: str, folder: Path, seed: int, first: int, stop: int, result: 
     """Run one child and answer with the number of the file to go on with."""
     command = [sys.executable, "-m", module, "--child", f"{first}:{stop}", "--folder", str(folder)]
     begun = first - 1
-    with tempfile.TemporaryFile("w+") as errors, subprocess.Popen(
-        [*command, "--random-state", str(seed)], stdout=subprocess.PIPE, stderr=errors, text=True
-    ) as child:
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(
+            [*command, "--random-state", str(seed)], stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as child,
+    ):
         assert child.stdout is not None
         done = first - 1
         for text in child.stdout:
@@ -236,7 +240,9 @@ def main(target: Target, n_files: int, argv: Sequence[str] | None = None) -> int
     parser.add_argument("--files", type=int, default=n_files, help="how many (default: %(default)s)")
     parser.add_argument("--random-state", type=int, default=0, help="seed (default: %(default)s)")
     parser.add_argument("--keep", type=Path, help="folder for the traces of defects")
-    parser.add_argument("--only", type=int, help="try this one file in this process, and keep it in the folder ./fuzzed")
+    parser.add_argument(
+        "--only", type=int, help="try this one file in this process, and keep it in the folder ./fuzzed"
+    )
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)

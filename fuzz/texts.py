@@ -18,10 +18,73 @@ from nearfield.tables import BadValueError, open_table
 from . import mutations, runner
 
 CELLS = (
-    *("", " ", "NA", "nan", "NaN", "null", "None", "#N/A", "inf", "-inf", "Infinity", "1e999", "-1e400", "1e151", "1e-400"),
-    *("1,5", "1.234,5", "1_000", "1 000", "0x10", "1e", "--1", "+1", ".5", "5.", "1d3", "٣", "１２", "½", "−1", "1\u00a0000"),
-    *("2024-01-31", "31.12.2024", "01/02/03", "12:30", "TRUE", "false", "text", "é", "\ufeff", "\u202e", "\x1b[31m", "\x00"),
-    *('"', '""', '"a', 'a"b', '"a,b"', '"a\nb"', "'", "=1+1", "\\", "\t", ";", "|", "a\rb", "x" * 200, "9" * 400, "\U0001f30d"),
+    *(
+        "",
+        " ",
+        "NA",
+        "nan",
+        "NaN",
+        "null",
+        "None",
+        "#N/A",
+        "inf",
+        "-inf",
+        "Infinity",
+        "1e999",
+        "-1e400",
+        "1e151",
+        "1e-400",
+    ),
+    *(
+        "1,5",
+        "1.234,5",
+        "1_000",
+        "1 000",
+        "0x10",
+        "1e",
+        "--1",
+        "+1",
+        ".5",
+        "5.",
+        "1d3",
+        "٣",
+        "\uff11\uff12",
+        "½",
+        "\u22121",
+        "1\u00a0000",
+    ),
+    *(
+        "2024-01-31",
+        "31.12.2024",
+        "01/02/03",
+        "12:30",
+        "TRUE",
+        "false",
+        "text",
+        "é",
+        "\ufeff",
+        "\u202e",
+        "\x1b[31m",
+        "\x00",
+    ),
+    *(
+        '"',
+        '""',
+        '"a',
+        'a"b',
+        '"a,b"',
+        '"a\nb"',
+        "'",
+        "=1+1",
+        "\\",
+        "\t",
+        ";",
+        "|",
+        "a\rb",
+        "x" * 200,
+        "9" * 400,
+        "\U0001f30d",
+    ),
 )
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1", "cp1252", "utf-7", "shift_jis")
 
@@ -53,7 +116,9 @@ def altered_rows(rows: list[list[str]], rng: random.Random) -> list[list[str]]:
         elif kind == 7:
             rows.insert(row, rng.choice(([], [""], [" "], ["", ""], list(rows[row]))))
         elif rows[0]:
-            rows[0][rng.randrange(len(rows[0]))] = rng.choice((*rows[0], "", " ", "1.5", "x" * 300, "a,b", '"', "z ", "\0"))
+            rows[0][rng.randrange(len(rows[0]))] = rng.choice(
+                (*rows[0], "", " ", "1.5", "x" * 300, "a,b", '"', "z ", "\0")
+            )
     return rows
 
 
@@ -85,7 +150,9 @@ def rare(rng: random.Random) -> bytes:
     if kind == 5:
         return b"a,z\n" + b"\n" * 100_000 + b"1,2\n3,4\n"
     if kind == 6:
-        return rng.choice((b"", b"\n", b" ", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\xff\xfea", b"a", b"a\n", b"a,z\n"))
+        return rng.choice(
+            (b"", b"\n", b" ", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\xff\xfea", b"a", b"a\n", b"a,z\n")
+        )
     if kind == 7:
         return rng.choice((b"PAR1", b"PAR1PAR1", b"PK\x03\x04", b"\x1f\x8b", b"\x1f\x8b\x08\x00", b"\x89nearfield\r\n"))
     if kind == 8:
@@ -118,7 +185,9 @@ class Texts:
             data = rare(rng)
         else:
             delimiter = rng.choice(",,,,;\t|")
-            rows = altered_rows(table(rng, rng.choice((0, 1, 2, 3, 8, 30)), rng.choice((1, 2, 3, 4, 4, 5, 9)), delimiter), rng)
+            rows = altered_rows(
+                table(rng, rng.choice((0, 1, 2, 3, 8, 30)), rng.choice((1, 2, 3, 4, 4, 5, 9)), delimiter), rng
+            )
             data = joined(rows, delimiter, rng).encode(rng.choice((*(["utf-8"] * 12), *ENCODINGS)), "replace")
             if rng.random() < 0.35:
                 data = mutations.bytes_altered(data, rng)

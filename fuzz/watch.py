@@ -39,9 +39,7 @@ class Watch:
             return
         if event in _FORBIDDEN:
             self.seen.append(f"{event} {str(arguments)[:200]}")
-        elif event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITES:
-            self._require_inside(event, arguments[0])
-        elif event in _CHANGES:
+        elif (event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITES) or event in _CHANGES:
             self._require_inside(event, arguments[0])
 
     def _require_inside(self, event: str, path: Any) -> None:

@@ -1,7 +1,7 @@
 """What values from a model file must be like to be used: of the types that are written down, of sizes that fit.
 
-This is the one place that doubts a file. `conform` takes the types from the annotations of this package's own classes and
-functions; `_RULES` says what those cannot: sizes, signs and ranges. Behind them the library relies on what it is given.
+This is the one place that doubts a file. `conform` takes the types from the annotations of this package's own classes
+and functions; `_RULES` says what those cannot: sizes, signs and ranges. Behind it, values are relied on.
 """
 
 from __future__ import annotations
@@ -172,12 +172,16 @@ def _is_training_set(f: Any) -> bool:
     if f.X.ndim != 2 or f.y.ndim != 2:
         return False
     n = len(f.X)
-    return bool(n and f.X.shape[1] and f.y.shape[1] and len(f.y) == n and f.noise.shape == (n,) and (f.noise >= 0).all())
+    return bool(
+        n and f.X.shape[1] and f.y.shape[1] and len(f.y) == n and f.noise.shape == (n,) and (f.noise >= 0).all()
+    )
 
 
 def _is_local_model(f: Any) -> bool:
     D = len(np.atleast_1d(f.factor))
-    fits = f.factor.shape == (D, D) and f.cross.ndim == 2 and len(f.cross) == D and f.coefficients.shape == f.cross.shape
+    fits = (
+        f.factor.shape == (D, D) and f.cross.ndim == 2 and len(f.cross) == D and f.coefficients.shape == f.cross.shape
+    )
     return bool(fits and f.factor.flags.f_contiguous)
 
 
@@ -210,7 +214,9 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "DenseSketch": lambda f: f.weights.ndim == 3 and f.weights.size > 0,
     "TensorSRHT": _is_srht,
     "DenseFrequencies": lambda f: (
-        f.frequencies.ndim == 2 and f.frequencies.size > 0 and f.n_components in (2 * len(f.frequencies) - i for i in (0, 1))
+        f.frequencies.ndim == 2
+        and f.frequencies.size > 0
+        and f.n_components in (2 * len(f.frequencies) - i for i in (0, 1))
     ),
     "StructuredFrequencies": lambda f: (
         f.signs.ndim == 3 and len(f.signs) == 3 and 1 <= f.n_components <= 2 * f.signs[0].size

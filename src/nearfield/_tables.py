@@ -222,10 +222,15 @@ class CSVSource(TableSource):
             return _names(file, reader.schema)
 
     def _require_few(self, file: Path) -> None:
-        with suppress(EOFError, OSError, zlib.error), gzip.open(file) if file.suffix == ".gz" else file.open("rb") as raw:
+        with (
+            suppress(EOFError, OSError, zlib.error),
+            gzip.open(file) if file.suffix == ".gz" else file.open("rb") as raw,
+        ):
             n = raw.readline(HEADER_BLOCK).count(self.delimiter.encode()) + 1
             if n > MOST_COLUMNS:
-                raise SourceError(f"{file}: the header has {n} columns or more, and at most {MOST_COLUMNS} can be read.")
+                raise SourceError(
+                    f"{file}: the header has {n} columns or more, and at most {MOST_COLUMNS} can be read."
+                )
 
     def _tables(self, file: Path) -> Iterator[Any]:
         import pyarrow

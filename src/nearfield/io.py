@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from . import _codec, _container, _memory
 from ._files import atomic
+from ._sound import Number, are_positive, conform, conform_fields, conform_parameter, require
 from .centers import Placement
 from .estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
-from ._sound import Number, are_positive, conform, conform_fields, conform_parameter, require
 from .estimators._base import GPRegressor
 from .kernels import Kernel
 from .learning import Learned
@@ -123,7 +123,9 @@ class ModelFile:
                 setattr(model, name, value)
             _complete(model, self._decoded("parts"))
         except MemoryError as error:
-            raise MemoryError(f"{self.path}: {' '.join(str(error).split()) or 'it needs more memory than is free.'}") from None
+            raise MemoryError(
+                f"{self.path}: {' '.join(str(error).split()) or 'it needs more memory than is free.'}"
+            ) from None
         except _WRONG as error:
             raise self._invalid() from error
         return model

@@ -79,8 +79,9 @@ class Recipe:
     @classmethod
     def from_json(cls, value: Any) -> Recipe:
         """The recipe from such metadata; raises ValueError or LookupError where it is none."""
-        conform(value, list[dict])
+        conform(value, list)
         for c in value:
+            conform(c, dict)
             conform(c["name"], str)
             conform(c["kind"], str)
         with_words = [c for c in value if c["kind"] == "one-hot"]

@@ -365,8 +365,8 @@ class _ParquetBatch:
             values: list[Any] = self.cells(column).to_pylist()
         except (ArithmeticError, ValueError, self._table.arrow.ArrowException):
             raise ValueError(
-                f"{self._table.name}: column {column!r} of type {self.cells(column).type} has a value beyond what can be "
-                f"read, in row {self._first} or one of the {self.n_rows} from there on."
+                f"{self._table.name}: column {column!r} of type {self.cells(column).type} has a value beyond what can "
+                f"be read, in row {self._first} or one of the {self.n_rows} from there on."
             ) from None
         return values
 
