@@ -9,7 +9,7 @@ import random
 import struct
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 import nearfield as nf
 from nearfield import _container, io, webpage
 from nearfield.cli._account import account
+from nearfield.predictor import LocalPredictor
 
 from . import mutations, runner
 
@@ -73,6 +74,7 @@ def sources() -> dict[str, Any]:
     """Small models of every kind, fitted."""
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 8, (60, 2))
+    wide = np.tile(X, 3)
     y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.1 * rng.standard_normal(60)
     local = {**FIXED, "spacing": 1.5, "radius": 3.0, "features": nf.TaylorFeatures(4), "random_state": 0}
     two = {"length_scale": [1.0, 4.0], "signal_variance": [0.6, 0.4], "noise_variance": 0.01, "n_scales": 2}
@@ -82,24 +84,37 @@ def sources() -> dict[str, Any]:
     return {
         "local": nf.LocalGPRegressor(**local).fit(X, y),
         "updated": nf.LocalGPRegressor(**local).fit(X[:45], y[:45]).partial_fit(X[45:], y[45:]),
+        "nearest": by_number(nf.LocalGPRegressor(**local).fit(X, y)),
         "kernel": nf.LocalGPRegressor(**{**local, "features": "kernel", "n_jobs": 1}).fit(X, y),
         "chosen": nf.LocalGPRegressor(**FIXED, random_state=0).fit(X, y),
         "blend": nf.LocalGPRegressor(**local, blend=True).fit(X, both),
         "own": nf.LocalGPRegressor(**{**local, "length_scale": [1.0, 2.0]}, centers=X[:5]).fit(X, y),
         "test": nf.LocalGPRegressor(**local, centers="test").fit(X, y),
-        "sketches": nf.LocalGPRegressor(**{**local, "features": sketches, "radius": None}).fit(X, y),
+        "sketches": nf.LocalGPRegressor(**{**local, "features": sketches, "radius": None}).fit(wide, y),
         "scales": nf.LocalGPRegressor(**two, random_state=0).fit(X, y),
         "paper": nf.LocalGPRegressor.from_paper(16, sampling="tensor_srht", **FIXED, random_state=0).fit(X, y),
         "exact": nf.ExactGPRegressor(**FIXED).fit(X, y),
         "learnt": nf.ExactGPRegressor(random_state=0, n_restarts=0, ard=True).fit(X[:30], y[:30]),
         "targets": nf.ExactGPRegressor(**two).fit(X, both),
         "Fourier": feature(drawn, **FIXED).fit(X, y),
-        "odd": feature(nf.FourierFeatures(21, sampling="structured", random_state=0), **FIXED).fit(np.tile(X, 3), y),
+        "odd": feature(nf.FourierFeatures(21, sampling="structured", random_state=0), **FIXED).fit(wide, y),
         "Taylor": feature(nf.TaylorFeatures(4), **{**FIXED, "length_scale": 6.0}).fit(X, both),
-        "Maclaurin": feature(srht, **FIXED).fit(X, y),
+        "Maclaurin": feature(srht, **FIXED).fit(wide, y),
         "sketch": feature(nf.PolynomialSketch(10, random_state=0)).fit(X, y),
         "maps": feature(drawn, **two).fit(X, y),
     }
+
+
+def by_number(model: Any) -> Any:
+    """The model with neighbourhoods of so many points, in cells of several sizes, which only large data have."""
+    p = model._predictor
+    placement = replace(
+        p.placement, reach=np.full(len(p.placement.centers), 1.0), cells=None, lattice=None, spacing=None
+    )
+    plan = replace(p.plan, radius=None, features=None, count=8)
+    model._predictor = LocalPredictor.fit(plan, p.data, placement, True, 1)
+    model.spacing_ = model.radius_ = model.feature_map_ = None
+    return model
 
 
 class Models:
@@ -167,7 +182,7 @@ class Models:
         except (ValueError, OSError, MemoryError) as error:
             runner.require_sentence(error, path)
             return False
-        use(model, rng, path, page or rng.random() < 0.03)
+        use(model, rng, path, page or rng.random() < 0.02)
         return True
 
 

@@ -27,9 +27,10 @@ from typing import Any, Protocol
 
 from .watch import Memory, Watch
 
-SECONDS = 30  # a file
+SECONDS = 60  # a file
 ADDRESS_SPACE = 1 << 30  # bytes that a child may take beyond what it has when it starts
 PER_CHILD = 5000
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # problems are small
 
 # A file of b bytes that is refused may take BASE + FACTOR * b bytes before it is; a header of JSON takes the most.
 BASE, FACTOR = 48 << 20, 64
@@ -167,7 +168,11 @@ def _child(module: str, folder: Path, seed: int, first: int, stop: int, result: 
     with (
         tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(
-            [*command, "--random-state", str(seed)], stdout=subprocess.PIPE, stderr=errors, text=True
+            [*command, "--random-state", str(seed)],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env={**os.environ, **ONE_THREAD},
         ) as child,
     ):
         assert child.stdout is not None

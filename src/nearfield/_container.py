@@ -190,7 +190,11 @@ def _entry(array: Array) -> dict[str, Any]:
 
 
 def _n_bytes(entry: dict[str, Any]) -> int:
-    if entry["dtype"] not in DTYPES or not all(type(n) is int and n >= 0 for n in entry["shape"]):
+    if (
+        entry["dtype"] not in DTYPES
+        or entry["order"] not in ("C", "F")
+        or not all(type(n) is int and n >= 0 for n in entry["shape"])
+    ):
         raise ValueError("no array of ours")
     return int(prod(entry["shape"])) * int(entry["dtype"][2:])
 

@@ -15,12 +15,15 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from .local import FARTHEST
+
 Array = NDArray[Any]
 Number = float | NDArray[np.float64]
 
 _LARGEST_INTEGER = 2**63
 _SMALLEST, _LARGEST = 1e-100, 1e100  # of what is squared and divided by: length scales and variances
 _DEEPEST = 4
+_FARTHEST = 10 * FARTHEST  # of points in units of the length scale, whose squared distances must not overflow
 
 # Where a number that is not finite says something: that it was not measured, or that a map brings its own length scale.
 _MAY_BE_ODD = frozenset(
@@ -95,7 +98,7 @@ def _is_integer(value: Any) -> bool:
 
 def _conform_array(value: Any, kind: Any, odd: bool) -> None:
     """Arrays hold float64, unless the annotation names another type."""
-    require(type(value) is np.ndarray and value.dtype == (np.float64 if kind is Any else kind))
+    require(type(value) is np.ndarray and value.ndim >= 1 and value.dtype == (np.float64 if kind is Any else kind))
     if value.dtype == object:
         require(value.ndim == 1 and all(type(name) is str for name in value))
     elif value.dtype.kind == "f":
@@ -129,6 +132,10 @@ def are_positive(values: Any) -> bool:
     return bool(np.all((np.asarray(values) >= _SMALLEST) & (np.asarray(values) <= _LARGEST)))
 
 
+def _are_near(points: Array) -> bool:
+    return bool(np.all(np.abs(points) <= _FARTHEST))
+
+
 def _is_kernel(f: Any) -> bool:
     lengths, variances = f.length_scales, f.variances
     if not (lengths.ndim == 2 and lengths.shape[1] and variances.shape == (len(lengths),) and len(variances)):
@@ -157,7 +164,7 @@ def _are_sums(f: Any) -> bool:
 
 
 def _is_placement(f: Any) -> bool:
-    if f.centers.ndim != 2:
+    if f.centers.ndim != 2 or not _are_near(f.centers):
         return False
     cells, reach, lattice = getattr(f, "cells", None), getattr(f, "reach", None), f.lattice
     return (
@@ -169,7 +176,7 @@ def _is_placement(f: Any) -> bool:
 
 
 def _is_training_set(f: Any) -> bool:
-    if f.X.ndim != 2 or f.y.ndim != 2:
+    if f.X.ndim != 2 or f.y.ndim != 2 or not _are_near(f.X):
         return False
     n = len(f.X)
     return bool(
@@ -204,7 +211,7 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "Learned": lambda f: f.noise_variance >= 0,
     "Report": _is_report,
     "Statistics": _are_sums,
-    "Lattice": lambda f: f.origin.ndim == 1 and are_positive(f.side),
+    "Lattice": lambda f: f.origin.ndim == 1 and _are_near(f.origin) and are_positive(f.side),
     "Placement": _is_placement,
     "TrainingSet": _is_training_set,
     "FeatureModel": _is_local_model,
