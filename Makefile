@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench docs reproduce clean
+.PHONY: help demo test check format bench docs reproduce fuzz clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -55,6 +55,10 @@ docs: $(VENV)/.docs-installed  ## the site, into site/; a warning is an error
 
 reproduce: $(VENV)/.reproduce-installed  ## the paper, figure by figure, into reproduction/ (ARGS=--quick for a look)
 	$(BIN)/nearfield reproduce --data-dir "$${NEARFIELD_DATA:-}" --out reproduction $(ARGS)
+
+fuzz: $(VENV)/.test-installed  ## the properties with many examples, then altered files by the ten thousand (half an hour)
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest tests/properties
+	for target in models texts parquet commands; do $(BIN)/python -m fuzz.$$target || exit 1; done
 
 clean:  ## remove the environment and what the tools leave behind
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist site

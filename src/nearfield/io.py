@@ -190,12 +190,16 @@ def save(model: Any, path: str | os.PathLike[str], metadata: dict[str, Any] | No
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that `save` wrote; its predictions are those of the model saved.
 
-    Opening a file runs no code of its maker's, whoever made it, and takes no more memory than file and model need.
+    Opening a file runs no code of its maker's, whoever made it. Reading it takes its length and 64 times that of its
+    header in memory; a model that needs more than is free is refused before it is made.
 
     Raises
     ------
     ValueError
-        In one sentence, where the file is no model, of a newer format, truncated or altered.
+        In one sentence, where the file is no model, of a newer format, truncated, altered, or holds what no model
+        can be made of.
+    MemoryError
+        Where file or model need more than is free.
     """
     return inspect(path).model()
 

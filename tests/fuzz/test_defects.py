@@ -22,6 +22,7 @@ from nearfield import _codec, _container, _memory, _sound, io, sources
 from nearfield.cli import main
 from nearfield.cli._data import read_training
 from nearfield.tables import open_table, write_table
+from nearfield.webpage import _learnt as learnt
 
 
 @pytest.fixture(scope="module")
@@ -178,6 +179,29 @@ ARRAYS = {
 def test_arrays_that_do_not_fit_are_refused_on_loading(saved, path, name):
     model, where, change = ARRAYS[name]
     refused(path, with_array(saved[model], where, change).sealed())
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"divergence_error": {"float": "nan"}},
+        {"divergence_error": {"float": "inf"}},
+        {"divergence": 5e-324},
+        {"tolerance": 1e308},
+        {"divergence_error": 1e308},
+        {"trials": {"tuple": [{"tuple": ["a", 0.1, {"float": "inf"}]}, {"tuple": ["b", {"float": "nan"}, 1.0]}]}},
+        {"trials": {"tuple": [{"tuple": ["a", 1e308, 1e-308]}]}},
+    ],
+)
+def test_a_page_does_without_a_chart_of_numbers_that_no_axis_holds(saved, path, found):
+    parts = copy.deepcopy(saved["measured"])
+    parts.header["state"]["report_"]["fields"].update(found)
+    path.write_bytes(parts.sealed())
+    model = nf.load(path)
+    assert "Infinity" not in str(model.report_)
+    page = learnt.distance(model) + learnt.chosen(model) + learnt.trials(model)
+    assert "nan" not in page.replace("nats", "")
+    assert "inf" not in page
 
 
 def test_an_array_belongs_to_one_place(saved, path):
