@@ -135,7 +135,7 @@ def odd_value(rng: random.Random) -> Any:
                 "\ud800",
             ),
             *([], {}, [[]], [0], [None], ["a", 1], [1.0, 2.0], [[1.0], [2.0, 3.0]], {"a": 1}, {"": {}}),
-            *(nested(30), nested(400), nested(30, "tuple"), [0] * 3000, {"x": nested(600)}),
+            *(nested(30), nested(120), nested(30, "tuple"), [0] * 3000, {"x": nested(200)}),
         )
     )
 
