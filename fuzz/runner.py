@@ -245,9 +245,7 @@ def main(target: Target, n_files: int, argv: Sequence[str] | None = None) -> int
     parser.add_argument("--files", type=int, default=n_files, help="how many (default: %(default)s)")
     parser.add_argument("--random-state", type=int, default=0, help="seed (default: %(default)s)")
     parser.add_argument("--keep", type=Path, help="folder for the traces of defects")
-    parser.add_argument(
-        "--only", type=int, help="try this one file in this process, and keep it in the folder ./fuzzed"
-    )
+    parser.add_argument("--only", type=int, help="make this one file again, keep it, and try it in this process")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
@@ -265,11 +263,13 @@ def main(target: Target, n_files: int, argv: Sequence[str] | None = None) -> int
 
 
 def _again(target: Target, seed: int, number: int) -> int:
-    folder = Path("fuzzed").resolve()
-    folder.mkdir(exist_ok=True)
+    """One file in this process, for a debugger; it is kept."""
+    folder = Path(tempfile.mkdtemp(prefix="fuzzed-"))
     target.prepare(folder)
     target.load(folder)
-    rng = generator(seed, number)
-    path = target.write(rng, folder)
-    print(f"{path}: {'taken' if target.attempt(path, rng) else 'refused'}")
+    rng, own = generator(seed, number), folder / "own"
+    own.mkdir()
+    path = target.write(rng, own)
+    print(path)
+    print("taken" if target.attempt(path, rng) else "refused")
     return 0
