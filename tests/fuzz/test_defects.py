@@ -445,3 +445,8 @@ def test_the_report_page_of_a_hostile_file_is_one_line(saved, tmp_path, capsys):
     assert errors.count("\n") == 1
     assert "can make no model of it" in errors
     assert not (tmp_path / "page.html").exists()
+
+
+def test_a_file_name_with_an_end_of_line_makes_one_line(capsys):
+    assert main(["info", "no\nsuch.nf"]) == 2
+    assert capsys.readouterr().err == "nearfield: 'no\\nsuch.nf': No such file or directory\n"
