@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-wheel coverage mutants check format bench docs reproduce clean
+.PHONY: help demo test test-oldest test-wheel coverage mutants fuzz soak check format bench docs reproduce clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -83,6 +83,13 @@ docs: $(VENV)/.docs-installed  ## the site, into site/; a warning is an error
 
 reproduce: $(VENV)/.reproduce-installed  ## the paper, figure by figure, into reproduction/ (ARGS=--quick for a look)
 	$(BIN)/nearfield reproduce --data-dir "$${NEARFIELD_DATA:-}" --out reproduction $(ARGS)
+
+fuzz: $(VENV)/.test-installed  ## the properties with many examples, then altered files by the ten thousand (half an hour)
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest tests/properties tests/reliability/test_interrupts.py
+	for target in models texts parquet commands; do $(BIN)/python -m fuzz.$$target || exit 1; done
+
+soak: $(VENV)/.test-installed  ## an hour of random fits: no failure, and no growth in memory
+	$(BIN)/python -m fuzz.soak --minutes 60
 
 clean:  ## remove the environment and what the tools leave behind
 	rm -rf $(VENV) $(VENV)-oldest .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache dist site mutants

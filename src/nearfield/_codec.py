@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _sound
 from .centers import Lattice, Placement
 from .features import FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures
 from .features.fourier import DenseFrequencies, StructuredFrequencies
@@ -58,7 +59,15 @@ _KINDS = {
     )
 }
 _MAPS = {cls.__name__: cls for cls in (FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures)}
-_MAP_STATE = ("map_", "_scale", "_amplitude", "center_", "n_features_in_", "feature_names_in_")
+AnyMap = FourierFeatures | MaclaurinFeatures | PolynomialSketch | TaylorFeatures
+_MAP_STATE: dict[str, Any] = {
+    "map_": DenseFrequencies | StructuredFrequencies | MaclaurinMap | TaylorMap | DenseSketch | TensorSRHT,
+    "_scale": NDArray[np.float64],
+    "_amplitude": float,
+    "center_": NDArray[np.float64],
+    "n_features_in_": int,
+    "feature_names_in_": NDArray[np.object_],
+}
 _ODD_FLOATS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 
 
@@ -122,31 +131,57 @@ def storable_parameters(estimator: Any) -> dict[str, Any]:
 
 
 def decode(value: Any, arrays: Sequence[Array]) -> Any:
-    """The value that `encode` was given."""
+    """The value that `encode` was given.
+
+    Raises
+    ------
+    ArithmeticError, AttributeError, LookupError, TypeError, ValueError or RecursionError
+        Where there is none. An array belongs to one place, so that a small file cannot ask for the work of a large one.
+    """
+    return _decode(value, dict(enumerate(arrays)))
+
+
+def decode_fields(values: Mapping[str, Any], arrays: Sequence[Array]) -> dict[str, Any]:
+    """The dictionary that `encode_fields` was given."""
+    return _decode_fields(values, dict(enumerate(arrays)))
+
+
+def _decode_fields(values: Mapping[str, Any], left: dict[int, Array]) -> dict[str, Any]:
+    return {key: _decode(value, left) for key, value in values.items()}
+
+
+def _decode(value: Any, left: dict[int, Array]) -> Any:
     if isinstance(value, list):
-        return [decode(item, arrays) for item in value]
+        return [_decode(item, left) for item in value]
     if not isinstance(value, dict):
         return value
     if "float" in value:
         return _ODD_FLOATS[value["float"]]
     if "tuple" in value:
-        return tuple(decode(item, arrays) for item in value["tuple"])
+        _sound.conform(value["tuple"], list)
+        return tuple(_decode(item, left) for item in value["tuple"])
     if "dict" in value:
-        return decode_fields(value["dict"], arrays)
+        return _decode_fields(value["dict"], left)
     if "array" in value:
-        return arrays[value["array"]]
+        _sound.conform(value["array"], int)
+        return left.pop(value["array"])
     if "names" in value:
-        return np.array([str(name) for name in value["names"]], dtype=object)
+        _sound.conform(value["names"], list[str])
+        return np.array(value["names"], dtype=object)
     if "object" in value:
-        return _KINDS[value["object"]].make(**decode_fields(value["fields"], arrays))
-    estimator = _MAPS[value["estimator"]](**decode_fields(value["parameters"], arrays))
-    for name, part in decode_fields(value["state"], arrays).items():
-        if name not in _MAP_STATE:
-            raise KeyError(name)
+        return _made(value["object"], _decode_fields(value["fields"], left))
+    estimator = _MAPS[value["estimator"]](**_decode_fields(value["parameters"], left))
+    for parameter in estimator.get_params(deep=False).values():
+        _sound.conform_parameter(parameter)
+    state = _sound.conform_fields(_decode_fields(value["state"], left), _MAP_STATE)
+    for name, part in state.items():
         setattr(estimator, name, part)
     return estimator
 
 
-def decode_fields(values: Mapping[str, Any], arrays: Sequence[Array]) -> dict[str, Any]:
-    """The dictionary that `encode_fields` was given."""
-    return {key: decode(value, arrays) for key, value in values.items()}
+def _made(name: str, values: dict[str, Any]) -> Any:
+    """An object of one of our classes, from fields that it can be made of."""
+    kind = _KINDS[name]
+    _sound.conform_fields(values, _sound.hints(kind.make), name)
+    _sound.check(name, values)
+    return kind.make(**values)

@@ -11,7 +11,7 @@ All numbers are little-endian::
                the arrays, uncompressed, each at a multiple of 64 bytes
     32 bytes   SHA-256 of everything before
 
-Nothing is compressed, so that a file never takes more memory than its own length.
+Nothing is compressed, so that a file never takes more memory than its own length and some multiple of its header's.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ _PREAMBLE = struct.Struct("<16sIIQQ")
 _ALIGN = 64
 _DIGEST = 32
 _CHUNK = 1 << 20
+_PARSED = 64  # bytes that a byte of JSON may take as Python's values
 
 Array = NDArray[Any]
 
@@ -69,7 +70,12 @@ def write(handle: BinaryIO, header: dict[str, Any], arrays: Sequence[Array]) -> 
     """Write header and arrays; equal content makes equal files."""
     plain = [_little_endian(array) for array in arrays]
     entries = [_entry(array) for array in plain]
-    text = json.dumps({**header, "arrays": entries}, allow_nan=False, separators=(",", ":")).encode()
+    try:
+        text = json.dumps(
+            {**header, "arrays": entries}, allow_nan=False, separators=(",", ":"), ensure_ascii=False
+        ).encode()
+    except UnicodeEncodeError:
+        raise ValueError("A word to be stored is not valid Unicode: it has half of a surrogate pair.") from None
     *_, end = _offsets(len(text), entries)
     digest = hashlib.sha256()
     position = 0
@@ -104,7 +110,7 @@ def read(path: str | os.PathLike[str]) -> Content:
         if not stat.S_ISREG(status.st_mode):
             raise ValueError(f"{name} is not a regular file, so it cannot be read as a model.")
         size, length = status.st_size, _check_preamble(name, handle.read(_PREAMBLE.size), status.st_size)
-        _memory.require(size, f"The model in {name}", "Load it on a machine with more.")
+        _memory.require(size + _PARSED * length, f"The model in {name}", "Load it on a machine with more.")
         data = np.empty(size, dtype=np.uint8)
         handle.seek(0)
         if handle.readinto(data.data) != size:
@@ -113,12 +119,24 @@ def read(path: str | os.PathLike[str]) -> Content:
     if digest != data[-_DIGEST:].tobytes():
         raise ValueError(f"{name} was altered or damaged after it was written: its checksum does not match.")
     try:
-        header = json.loads(data[_PREAMBLE.size : _PREAMBLE.size + length].tobytes())
+        header = _parsed(data[_PREAMBLE.size : _PREAMBLE.size + length].tobytes())
         entries = header["arrays"]
         arrays = [_view(data, e, span) for e, span in zip(entries, _spans(length, entries), strict=True)]
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError, AttributeError):
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         raise ValueError(f"{name} is not a valid nearfield file: its parts do not fit together.") from None
     return Content(header, arrays, digest.hex(), size)
+
+
+def _parsed(text: bytes) -> Any:
+    """Tree of a header: proper JSON in proper Unicode, which Python's own reader does not insist on."""
+
+    def refuse(word: str) -> None:
+        raise ValueError(word)
+
+    tree = json.loads(text.decode(), parse_constant=refuse)
+    if b"\\u" in text:  # an escape may be half of a surrogate pair, which nothing could print
+        json.dumps(tree, ensure_ascii=False).encode()
+    return tree
 
 
 def _check_preamble(name: str, start: bytes, size: int) -> int:
@@ -172,7 +190,11 @@ def _entry(array: Array) -> dict[str, Any]:
 
 
 def _n_bytes(entry: dict[str, Any]) -> int:
-    if entry["dtype"] not in DTYPES or not all(type(n) is int and n >= 0 for n in entry["shape"]):
+    if (
+        entry["dtype"] not in DTYPES
+        or entry["order"] not in ("C", "F")
+        or not all(type(n) is int and n >= 0 for n in entry["shape"])
+    ):
         raise ValueError("no array of ours")
     return int(prod(entry["shape"])) * int(entry["dtype"][2:])
 

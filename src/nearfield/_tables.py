@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,8 @@ from ._batches import SourceError
 from ._source import BATCH_ROWS, SAMPLE_ROWS, Source, check_batch_size
 
 CSV_BLOCK = 1 << 23  # bytes
+HEADER_BLOCK = 1 << 16
+MOST_COLUMNS = 10_000  # of a CSV file; pyarrow takes 10 KB for each, whether it is wanted or not
 
 
 def _pyarrow(what: str) -> Any:
@@ -79,8 +85,12 @@ class TableSource(Source):
         if missing:
             raise SourceError(
                 f"{file}: there is no column {', '.join(map(repr, missing))}; its columns are "
-                f"{', '.join(map(repr, found))}."
+                f"{', '.join(map(repr, found[:20]))}{', ...' if len(found) > 20 else ''}."
             )
+        counts = Counter(found)
+        for name in self.wanted:
+            if counts[name] > 1:
+                raise SourceError(f"{file}: there is more than one column {name!r}: give each a name of its own.")
 
     def raw(self) -> Iterator[tuple[Any, Any, Any, str]]:
         """See `Source`."""
@@ -146,12 +156,12 @@ class ParquetSource(TableSource):
 
         try:
             return pq.ParquetFile(file, memory_map=False)
-        except (pyarrow.ArrowException, OSError) as error:
+        except (pyarrow.ArrowException, OSError, UnicodeError) as error:
             raise SourceError(f"{file}: could not be read as Parquet: {' '.join(str(error).split())}") from error
 
     def _columns(self, file: Path) -> list[str]:
         with self._open(file) as opened:
-            return list(opened.schema_arrow.names)
+            return _names(file, opened.schema_arrow)
 
     def _check_file(self, file: Path) -> int:
         """Number of rows, once the columns are as they should be."""
@@ -159,7 +169,7 @@ class ParquetSource(TableSource):
 
         with self._open(file) as opened:
             schema = opened.schema_arrow
-            self._require_columns(file, schema.names)
+            self._require_columns(file, _names(file, schema))
             for name in self.wanted:
                 kind = schema.field(name).type
                 if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
@@ -207,8 +217,20 @@ class CSVSource(TableSource):
     def _columns(self, file: Path) -> list[str]:
         from pyarrow import csv
 
-        with self._reader(file, csv.ConvertOptions(), 1 << 16) as reader:
-            return list(reader.schema.names)
+        self._require_few(file)
+        with self._reader(file, csv.ConvertOptions(), HEADER_BLOCK) as reader:
+            return _names(file, reader.schema)
+
+    def _require_few(self, file: Path) -> None:
+        with (
+            suppress(EOFError, OSError, zlib.error),
+            gzip.open(file) if file.suffix == ".gz" else file.open("rb") as raw,
+        ):
+            n = raw.readline(HEADER_BLOCK).count(self.delimiter.encode()) + 1
+            if n > MOST_COLUMNS:
+                raise SourceError(
+                    f"{file}: the header has {n} columns or more, and at most {MOST_COLUMNS} can be read."
+                )
 
     def _tables(self, file: Path) -> Iterator[Any]:
         import pyarrow
@@ -219,6 +241,14 @@ class CSVSource(TableSource):
         )
         with self._reader(file, convert, CSV_BLOCK) as reader:
             yield from reader
+
+
+def _names(file: Path, schema: Any) -> list[str]:
+    """Names of the columns."""
+    try:
+        return list(schema.names)
+    except UnicodeDecodeError:
+        raise SourceError(f"{file}: the names of its columns are not text in UTF-8: save the table in UTF-8.") from None
 
 
 def _files(path: Any, suffixes: tuple[str, ...]) -> list[Path]:

@@ -12,24 +12,72 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from . import _codec, _container, _memory
 from ._files import atomic
+from ._sound import Number, are_positive, conform, conform_fields, conform_parameter, require
+from .centers import Placement
 from .estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from .estimators._base import GPRegressor
+from .kernels import Kernel
+from .learning import Learned
+from .local import FeatureModel, Plan, TrainingSet
 from .posterior import KernelPosterior
 from .predictor import LocalPredictor
+from .report import Report
+from .statistics import Statistics
 
 FORMAT = "nearfield model"
 
 _CLASSES: dict[str, type[GPRegressor]] = {
     cls.__name__: cls for cls in (ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor)
 }
-_STATE = (
-    *("kernel_", "noise_variance_", "length_scale_", "signal_variance_", "learned_", "y_mean_", "_single_target"),
-    *("n_features_in_", "feature_names_in_"),
-    *("_offset", "_weight", "_unit", "spacing_", "radius_", "centers_", "report_"),  # local
-    *("feature_map_", "statistics_", "_width", "_amplitude"),  # features
-)
+Floats = NDArray[np.float64]
+Names = NDArray[np.object_]
+
+_SHARED: dict[str, Any] = {
+    "kernel_": Kernel,
+    "noise_variance_": float,
+    "length_scale_": Number | None,
+    "signal_variance_": Number,
+    "y_mean_": Floats,
+    "_single_target": bool,
+    "n_features_in_": int,
+}
+_OPTIONAL: dict[str, Any] = {"learned_": Learned, "feature_names_in_": Names, "_weight": float, "_amplitude": float}
+_LOCAL: dict[str, Any] = {
+    "_offset": Floats,
+    "_unit": Floats,
+    "spacing_": float | None,
+    "radius_": float | None,
+    "report_": Report,
+}
+_FEATURES: dict[str, Any] = {
+    "_offset": Floats,
+    "feature_map_": _codec.AnyMap | list[_codec.AnyMap],
+    "statistics_": Statistics,
+    "_width": int,
+}
+_STATE: dict[str, dict[str, Any]] = {
+    "ExactGPRegressor": _SHARED,
+    "FeatureGPRegressor": _SHARED | _FEATURES,
+    "LocalGPRegressor": _SHARED | _LOCAL,
+}
+_PARTS: dict[str, dict[str, Any]] = {
+    "ExactGPRegressor": {"X": Floats, "noise": Floats, "coefficients": Floats, "log_likelihood": float},
+    "FeatureGPRegressor": {},
+    "LocalGPRegressor": {
+        "plan": Plan,
+        "data": TrainingSet,
+        "placement": Placement,
+        "models": list[FeatureModel | None] | None,
+        "open_centers": bool,
+    },
+}
+_MOST_THREADS = 4096
+_WRONG = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,16 +122,25 @@ class ModelFile:
             for name, value in self.state().items():
                 setattr(model, name, value)
             _complete(model, self._decoded("parts"))
-        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except MemoryError as error:
+            raise MemoryError(
+                f"{self.path}: {' '.join(str(error).split()) or 'it needs more memory than is free.'}"
+            ) from None
+        except _WRONG as error:
             raise self._invalid() from error
         return model
 
     def _decoded(self, part: str) -> dict[str, Any]:
         try:
             values = _codec.decode_fields(self._content.header[part], self._content.arrays)
-            if part == "state" and not set(values) <= set(_STATE):
-                raise KeyError(part)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+            if part == "parameters":
+                for value in values.values():
+                    conform_parameter(value)
+            else:
+                expected = (_STATE if part == "state" else _PARTS)[self.class_name]
+                require(set(expected) <= set(values))
+                conform_fields(values, expected if part == "parts" else expected | _OPTIONAL)
+        except _WRONG as error:
             raise self._invalid() from error
         return values
 
@@ -133,12 +190,16 @@ def save(model: Any, path: str | os.PathLike[str], metadata: dict[str, Any] | No
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that `save` wrote; its predictions are those of the model saved.
 
-    Opening a file runs no code of its maker's, whoever made it, and takes no more memory than file and model need.
+    Opening a file runs no code of its maker's, whoever made it. Reading it takes its length and 64 times that of its
+    header in memory; a model that needs more than is free is refused before it is made.
 
     Raises
     ------
     ValueError
-        In one sentence, where the file is no model, of a newer format, truncated or altered.
+        In one sentence, where the file is no model, of a newer format, truncated, altered, or holds what no model
+        can be made of.
+    MemoryError
+        Where file or model need more than is free.
     """
     return inspect(path).model()
 
@@ -156,7 +217,9 @@ def inspect(path: str | os.PathLike[str]) -> ModelFile:
     try:
         if header["format"] != FORMAT or header["class"] not in _CLASSES or not isinstance(header["metadata"], dict):
             raise KeyError("format")
-        library = str(header["library"])
+        library = header["library"]
+        if not (isinstance(library, str) and len(library) < 100 and library.isprintable()):
+            raise KeyError("library")
     except (KeyError, TypeError):
         raise ValueError(f"{os.fspath(path)} is a nearfield file, but holds no model that can be read here.") from None
     return ModelFile(
@@ -175,10 +238,7 @@ def inspect(path: str | os.PathLike[str]) -> ModelFile:
 
 
 def _stored_names(model: Any) -> list[str]:
-    names = [name for name in _STATE if name in vars(model)]
-    if isinstance(model, LocalGPRegressor):
-        names = [name for name in names if name not in ("feature_map_", "centers_")]  # they follow from the parts
-    return names
+    return [name for name in (*_STATE[type(model).__name__], *_OPTIONAL) if name in vars(model)]
 
 
 def _parts(model: Any) -> dict[str, Any]:
@@ -206,33 +266,60 @@ def _parts(model: Any) -> dict[str, Any]:
 
 
 def _complete(model: Any, parts: dict[str, Any]) -> None:
-    """Make what was not stored."""
+    """Make what was not stored, of parts that fit together."""
+    _check_shared(model)
     d, k = model.n_features_in_, len(model.y_mean_)
     if isinstance(model, LocalGPRegressor):
-        if not (isinstance(model.n_jobs, int | None) and abs(model.n_jobs or 1) <= 4096):
-            raise ValueError("n_jobs")
+        _check_local(model, parts)
         predictor = LocalPredictor.restore(**parts, n_jobs=model.n_jobs)
-        _require(predictor.data.X.shape[1] == d == predictor.placement.centers.shape[1])
-        _require(predictor.data.y.shape == (len(predictor.data.X), k + 1))
         model._predictor = predictor
         model.feature_map_ = predictor.plan.features
         model.centers_ = predictor.placement.centers * model._unit
     elif isinstance(model, ExactGPRegressor):
         X, noise = parts["X"], parts["noise"]
-        _require(X.ndim == 2 and X.shape[1] == d and noise.shape == (len(X),))
-        _require(parts["coefficients"].shape == (len(X), k))
+        require(X.ndim == 2 and len(X) and X.shape[1] == d and noise.shape == (len(X),))
+        require(parts["coefficients"].shape == (len(X), k) and np.all(noise >= 0))
+        require(not np.isnan(model.kernel_.length_scales).any())
         _memory.require(8.0 * len(X) ** 2 * 2.2, "The exact Gaussian process", "Load it on a machine with more.")
         factor = KernelPosterior.factorise(model.kernel_, X, noise)
         model._posterior = KernelPosterior(model.kernel_, factor=factor, **parts)
     else:
         sums = model.statistics_
-        _require(sums.gram.shape == (model._width, model._width) and sums.cross.shape == (model._width, k + 1))
+        require(sums.gram.shape == (model._width, model._width) and sums.cross.shape == (model._width, k + 1))
+        maps = model.feature_map_ if isinstance(model.feature_map_, list) else [model.feature_map_]
+        require(model._offset.shape == (k,) and all(m.n_features_in_ == d for m in maps))
+        require(model._rows(np.zeros((1, d))).shape == (model._width, 1))
         model._condition(sums)
 
 
-def _require(condition: bool) -> None:
-    if not condition:
-        raise ValueError("The parts of the model do not fit together.")
+def _check_shared(model: Any) -> None:
+    """What every model relies on."""
+    d, k, kernel = model.n_features_in_, len(model.y_mean_), model.kernel_
+    require(d >= 1 and k >= 1 and model.y_mean_.shape == (k,) and (k == 1 or not model._single_target))
+    require(kernel.length_scales.shape[1] in (1, d) and 0 <= model.noise_variance_ < np.inf)
+    require(len(getattr(model, "feature_names_in_", range(d))) == d)
+    conform(model.n_jobs, int | None)
+    require(model.n_jobs != 0 and abs(model.n_jobs or 1) <= _MOST_THREADS)
+    for name in ("ard", "blend", "correction", "open_centers"):
+        conform(getattr(model, name, False), bool)
+
+
+def _check_local(model: Any, parts: dict[str, Any]) -> None:
+    """What a local model relies on besides; features are tried at one point, which shows whether their parts fit."""
+    d, k = model.n_features_in_, len(model.y_mean_)
+    plan, data, placement = parts["plan"], parts["data"], parts["placement"]
+    require(data.X.shape[1] == d == placement.centers.shape[1] and data.y.shape[1] == k + 1)
+    require(model._offset.shape == (k,) and model._unit.shape in ((1,), (d,)) and are_positive(model._unit))
+    require(plan.kernel.length_scales.shape[1] in (1, d) and not np.isnan(plan.kernel.length_scales).any())
+    require(placement.reach is None or plan.count is not None)
+    require(model.spacing_ is None or placement.spacing is not None)
+    if plan.features is not None:
+        D = plan.features.n_components
+        require(plan.features.rows(np.zeros((1, d))).shape == (D, 1))
+        for stored in parts["models"] or ():
+            require(stored is None or stored.cross.shape == (D, k + 1))
+    else:
+        require(not any(parts["models"] or ()))
 
 
 # ---- help ----------------------------------------------------------------------------------------------------------

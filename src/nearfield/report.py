@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 @dataclass(frozen=True)
 class Report:
@@ -61,7 +64,7 @@ class Report:
     spacing: float | None
     radius: float | None
     median_neighbours: int
-    hyperparameters: dict[str, object]
+    hyperparameters: dict[str, float | NDArray[np.float64]]
     seconds: dict[str, float]
     model_bytes: int
     least_neighbours: int = 0

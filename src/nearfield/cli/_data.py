@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _memory, io
+from .._sound import conform
 from ..tables import BadValueError, Batch, Table, open_table
 from ._run import CommandError
 
 Floats = NDArray[np.float64]
 
 MAX_CATEGORIES = 100
+_COPIES = 3  # of all numbers, while they are put together
 
 
 @dataclass(frozen=True)
@@ -75,13 +78,16 @@ class Recipe:
 
     @classmethod
     def from_json(cls, value: Any) -> Recipe:
-        """The recipe from such metadata."""
-        return cls(
-            tuple(
-                Column(str(c["name"]), tuple(map(str, c["categories"])) if c["kind"] == "one-hot" else None)
-                for c in value
-            )
-        )
+        """The recipe from such metadata; raises ValueError or LookupError where it is none."""
+        conform(value, list)
+        for c in value:
+            conform(c, dict)
+            conform(c["name"], str)
+            conform(c["kind"], str)
+        with_words = [c for c in value if c["kind"] == "one-hot"]
+        for c in with_words:
+            conform(c["categories"], list[str])
+        return cls(tuple(Column(c["name"], tuple(c["categories"]) if c in with_words else None) for c in value))
 
 
 @dataclass(frozen=True)
@@ -143,12 +149,34 @@ def require_columns(table: Table, names: Sequence[str], where: str = "") -> None
         raise CommandError(message)
 
 
+def require_room(table: Table, n_rows: int, n_columns: int) -> None:
+    """Refuse a table whose rows so far, of so many columns, fill the memory: a small file may hold very many."""
+    _memory.require(
+        _COPIES * 8.0 * n_rows * n_columns,
+        f"{table.name}, of which {n_rows} rows were read,",
+        "Take fewer rows, or fit from Python with a source (see nearfield.sources).",
+    )
+
+
 def _is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:
         return False
     return True
+
+
+def load_model(path: str) -> tuple[Any, dict[str, Any]]:
+    """A model and its metadata; columns, where a file names them, must be those of the model."""
+    gp, metadata = io.load_with_metadata(path)
+    if "columns" in metadata:
+        try:
+            n = len(Recipe.from_json(metadata["columns"]).names)
+        except (LookupError, ValueError):
+            raise CommandError(f"{path} names its columns in a way that cannot be read here.") from None
+        if n != gp.n_features_in_:
+            raise CommandError(f"{path} names other columns than its model takes.")
+    return gp, metadata
 
 
 def recipe_of(gp: Any, metadata: dict[str, Any], table: Table, kept: list[str]) -> Recipe:
@@ -158,10 +186,7 @@ def recipe_of(gp: Any, metadata: dict[str, Any], table: Table, kept: list[str]) 
     for other ends.
     """
     if "columns" in metadata:
-        try:
-            recipe = Recipe.from_json(metadata["columns"])
-        except (KeyError, TypeError):
-            raise CommandError("The model file names its columns in a way that cannot be read here.") from None
+        recipe = Recipe.from_json(metadata["columns"])
     elif hasattr(gp, "feature_names_in_"):
         recipe = Recipe(tuple(Column(name) for name in gp.feature_names_in_))
     else:
@@ -172,8 +197,6 @@ def recipe_of(gp: Any, metadata: dict[str, Any], table: Table, kept: list[str]) 
                 f"{len(free)}."
             )
         recipe = Recipe(tuple(Column(name) for name in free))
-    if len(recipe.names) != gp.n_features_in_:
-        raise CommandError("The model file names other columns than its model takes.")
     require_columns(table, [column.name for column in recipe.columns], ", which the model predicts from")
     return recipe
 
@@ -201,6 +224,7 @@ def read_training(
         n_rows = 0
         for batch in table.batches():
             n_rows += batch.n_rows
+            require_room(table, n_rows, len(columns) + len(words))
             for column in columns.values():
                 column.add(batch)
             for name, found in words.items():

@@ -19,7 +19,12 @@ def note(message: str) -> None:
 
 def print_json(value: Any) -> None:
     """One object of JSON on standard output."""
-    typer.echo(json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False))
+    typer.echo(as_json_text(value))
+
+
+def as_json_text(value: Any) -> str:
+    """One object of JSON."""
+    return json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False)
 
 
 def plain(value: Any) -> Any:

@@ -74,7 +74,9 @@ def complain(message: str, code: int) -> int:
 
 def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        name = str(error.filename or "")
+        # A name may hold an end of line, and the message is one line.
+        return f"{name if name.isprintable() else repr(name)}: {error.strerror}" if name else error.strerror
     return " ".join(str(error).split()) or type(error).__name__
 
 

@@ -231,14 +231,13 @@ def scores(y: Any, mean: Any, std: Any, level: float) -> dict[str, float]:
 def _score_model(data: str, path: str, target: str | None, level: float, encoding: str | None) -> dict[str, Any]:
     import numpy as np
 
-    from .. import io
     from ..tables import open_table
-    from ._data import recipe_of, require_columns
+    from ._data import load_model, recipe_of, require_columns, require_room
     from ._models import predict, rows_at_a_time
     from ._output import counted, note
     from ._run import CommandError
 
-    gp, metadata = io.load_with_metadata(path)
+    gp, metadata = load_model(path)
     target = target or metadata.get("target")
     if not isinstance(target, str) or len(gp.y_mean_) != 1:
         raise CommandError(f"{path} does not say what it predicts, or predicts several targets: use --target.")
@@ -250,6 +249,7 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
             X, y = recipe.matrix(batch)[0], batch.numbers(target)
             used = ~np.isnan(y) & ~np.isnan(X).any(axis=1)
             n_rows += len(y)
+            require_room(table, n_rows, X.shape[1] + 1)
             if used.any():
                 mean, std = predict(gp, X[used])
                 truth.append(y[used])

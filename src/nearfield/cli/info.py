@@ -24,18 +24,23 @@ def command(model: Annotated[str, typer.Argument(help="Model file.")], as_json: 
     Opening a model file runs none of its maker's code.
     """
     from .. import io
-    from ._output import print_json
+    from ._output import as_json_text
     from ._run import CommandError, printable
 
     file = io.inspect(model)
+    file.state()  # says what is wrong with the model itself
     try:
-        told: Any = {"model": model, **summary(file)} if as_json else printable(_words(file))
-    except (ArithmeticError, AttributeError, LookupError, TypeError):  # whoever wrote it had other ideas
+        told = as_json_text({"model": model, **summary(file)}) if as_json else printable(_words(file))
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+        RecursionError,
+    ):  # whoever wrote it had other ideas
         raise CommandError(f"{model} is intact, but describes itself in a way that cannot be read here.") from None
-    if as_json:
-        print_json(told)
-    else:
-        typer.echo(told)
+    typer.echo(told)
 
 
 def _words(file: Any) -> str:

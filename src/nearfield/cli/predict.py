@@ -55,9 +55,8 @@ def command(
     has not seen, the new columns are empty, and such rows are counted. An output file is written whole or not at all;
     standard output receives each batch as soon as it is done.
     """
-    from .. import io
     from ..tables import check_writable, open_table, write_table
-    from ._data import recipe_of
+    from ._data import load_model, recipe_of
     from ._models import rows_at_a_time
     from ._output import print_json
     from ._progress import bars
@@ -70,7 +69,7 @@ def command(
     if as_json and out == "-":
         raise CommandError("--json needs --out FILE, since the table goes to the standard output.")
     check_writable(out)
-    gp, metadata = io.load_with_metadata(model)
+    gp, metadata = load_model(model)
     with open_table(data, encoding) as table, bars(quiet=out == "-") as show:
         kept = _kept(table, metadata, identifier, keep_all)
         recipe = recipe_of(gp, metadata, table, kept)

@@ -39,8 +39,8 @@ def command(
     What was learnt and chosen, and why; the distance from the exact process; maps for two columns, slices for others.
     With DATA also scores, calibration and residuals.
     """
-    from .. import io
     from ..tables import check_writable
+    from ._data import load_model
     from ._output import file_size, note
     from ._progress import bars
     from ._run import CommandError
@@ -48,7 +48,7 @@ def command(
     check_writable(out)
     with bars(quiet=out == "-") as show:
         show("reading", 0.0)
-        gp, metadata = io.load_with_metadata(model)
+        gp, metadata = load_model(model)
         if data is None and gp._training_points() is None:
             raise CommandError(f"{model} does not keep its training data: give DATA, a table of rows to draw from.")
         name = target or (metadata["target"] if isinstance(metadata.get("target"), str) else None)
@@ -80,7 +80,7 @@ def _read(gp: Any, metadata: dict[str, Any], data: str, target: str | None, enco
     import numpy as np
 
     from ..tables import open_table
-    from ._data import recipe_of, require_columns
+    from ._data import recipe_of, require_columns, require_room
     from ._output import counted, note
     from ._run import CommandError
 
@@ -96,6 +96,7 @@ def _read(gp: Any, metadata: dict[str, Any], data: str, target: str | None, enco
             y = batch.numbers(target) if known and target else np.zeros(len(X))
             used = ~np.isnan(y) & ~np.isnan(X).any(axis=1)
             n_rows += len(X)
+            require_room(table, n_rows, X.shape[1] + 1)
             parts.append((X[used], y[used]))
     X, y = (np.concatenate(found) for found in zip(*parts, strict=True)) if parts else (np.empty((0, 1)), np.empty(0))
     if len(X) == 0:

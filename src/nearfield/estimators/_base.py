@@ -321,12 +321,21 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
     def _shaped(self, mean: Floats) -> Floats:
         """Means with the targets' own mean put back, in the shape the targets had."""
-        mean = mean + self.y_mean_
+        mean = self._finite(mean + self.y_mean_)
         return mean[:, 0] if self._single_target else mean
 
     def _std(self, variance: Floats, include_noise: bool) -> Floats:
-        std = np.sqrt(np.maximum(variance, 0.0) + (self.noise_variance_ if include_noise else 0.0))
+        std = np.sqrt(self._finite(np.maximum(variance, 0.0) + (self.noise_variance_ if include_noise else 0.0)))
         return std if self._single_target else np.repeat(std[:, None], len(self.y_mean_), axis=1)
+
+    def _finite(self, values: Floats) -> Floats:
+        """The same, unless some are no numbers that anyone could use."""
+        if not np.all(np.isfinite(values)):
+            raise ValueError(
+                f"The predictions of this {type(self).__name__} are not finite: numbers of X, or of the data it was "
+                "fitted to, are too large or too small to compute with."
+            )
+        return values
 
     def _require_covariance(self, m: int, width: int) -> None:
         _memory.require(

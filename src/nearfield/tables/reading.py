@@ -13,6 +13,7 @@ import itertools
 import re
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ Floats = NDArray[np.float64]
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none"})
 LARGEST = 1e150  # squares of larger numbers overflow
 BATCH = 10_000
+LONGEST = 1 << 22  # characters of a row, or of a batch: small files may hold rows without end, in gzip for one
 
 DELIMITERS = (",", ";", "\t", "|")
 _DATE = re.compile(r"\s*\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\s*\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}(\s|$)")
@@ -154,8 +156,9 @@ class _TextTable:
             self._text = io.TextIOWrapper(raw, encoding=encoding, newline="")
         except LookupError:
             raise ValueError(f"There is no encoding {encoding!r}; latin-1 and utf-16 are examples.") from None
+        self._of_row = self._of_batch = 0  # characters read for them
         with self._clear_errors(None):
-            lines = itertools.dropwhile(lambda line: not line.strip(), self._text)
+            lines = itertools.dropwhile(lambda line: not line.strip(), self._lines())
             first = next(lines, "")
         if not first:
             raise ValueError(f"{name} is empty: a table starts with a row of column names.")
@@ -164,6 +167,20 @@ class _TextTable:
         with self._clear_errors(self._reader):
             self.columns = [column.strip() for column in next(self._reader)]
         _require_distinct(name, self.columns)
+
+    def _lines(self) -> Iterator[str]:
+        """Lines, as long as a row does not take too many characters of them."""
+        while line := self._text.readline(LONGEST):
+            self._of_row += len(line)
+            self._of_batch += len(line)
+            if self._of_row >= LONGEST:
+                raise ValueError(
+                    f"{self.name} is no proper table: a row has more than {LONGEST} characters, so that a quote or an "
+                    "end of line may be missing."
+                )
+            if line.isspace():
+                self._of_row = 0  # it belongs to no row, or to one whose next line is counted
+            yield line
 
     def detach(self) -> None:
         """Leave the file open: whoever opened it closes it."""
@@ -176,21 +193,30 @@ class _TextTable:
         first, width = 1, len(self.columns)
         while True:
             with self._clear_errors(self._reader):
-                rows = list(itertools.islice(self._reader, size))
+                rows = self._rows(first, width, size)
             if not rows:
                 return
-            if width == 1:
-                rows = [row or [""] for row in rows]  # an empty line is a missing value
-            elif not all(rows):
-                rows = [row for row in rows if row]  # an empty line is no row
-            for i, row in enumerate(rows):
-                if len(row) != width:
-                    raise ValueError(
-                        f"{self.name}: row {first + i} has {len(row)} fields and the header has {width}, with "
-                        f"{_DELIMITER_NAMES[self.delimiter]} between them."
-                    )
             yield _TextBatch(self, first, rows)
             first += len(rows)
+
+    def _rows(self, first: int, width: int, size: int) -> list[list[str]]:
+        """The next rows: `size` of them, or fewer where they are long."""
+        rows: list[list[str]] = []
+        self._of_batch = 0
+        for row in self._reader:
+            self._of_row = 0
+            if not row and width == 1:
+                row = [""]  # an empty line is a missing value, and with more columns no row
+            if len(row) == width:
+                rows.append(row)
+                if len(rows) == size or self._of_batch >= LONGEST:
+                    break
+            elif row:
+                raise ValueError(
+                    f"{self.name}: row {first + len(rows)} has {len(row)} fields and the header has {width}, with "
+                    f"{_DELIMITER_NAMES[self.delimiter]} between them."
+                )
+        return rows
 
     @contextmanager
     def _clear_errors(self, reader: Any) -> Iterator[None]:
@@ -217,7 +243,7 @@ def _sniff(header: str) -> str:
 
 
 def _require_distinct(name: str, columns: list[str]) -> None:
-    repeated = sorted({column for column in columns if columns.count(column) > 1})
+    repeated = sorted(column for column, count in Counter(columns).items() if count > 1)
     if repeated:
         raise ValueError(f"{name} has more than one column {repeated[0]!r}: give each a name of its own.")
 
@@ -295,9 +321,9 @@ class _ParquetTable:
         try:
             self._file = self.arrow.parquet.ParquetFile(raw)
             self.schema = self._file.schema_arrow
-        except (self.arrow.ArrowException, OSError, EOFError):
+            self.columns: list[str] = self.schema.names
+        except (self.arrow.ArrowException, OSError, EOFError, UnicodeError):
             raise ValueError(f"{name} is a damaged or truncated Parquet file.") from None
-        self.columns: list[str] = self.schema.names
         self._n_read = 0
         _require_distinct(name, self.columns)
 
@@ -305,7 +331,7 @@ class _ParquetTable:
         return self.schema.field(column).type
 
     def done(self) -> float:
-        return self._n_read / max(int(self._file.metadata.num_rows), 1)
+        return min(self._n_read / max(int(self._file.metadata.num_rows), 1), 1.0)
 
     def batches(self, size: int = BATCH) -> Iterator[_ParquetBatch]:
         first = 1
@@ -330,8 +356,19 @@ class _ParquetBatch:
     def texts(self, column: str) -> list[str | None]:
         return [
             None if cell is None or str(cell).strip().lower() in MISSING else str(cell).strip()
-            for cell in self.cells(column).to_pylist()
+            for cell in self._values(column)
         ]
+
+    def _values(self, column: str) -> list[Any]:
+        """The column in Python's types, some of which have narrower ranges: times, and text in Unicode."""
+        try:
+            values: list[Any] = self.cells(column).to_pylist()
+        except (ArithmeticError, ValueError, self._table.arrow.ArrowException):
+            raise ValueError(
+                f"{self._table.name}: column {column!r} of type {self.cells(column).type} has a value beyond what can "
+                f"be read, in row {self._first} or one of the {self.n_rows} from there on."
+            ) from None
+        return values
 
     def numbers(self, column: str) -> Floats:
         cells, types = self.cells(column), self._table.arrow.types

@@ -89,7 +89,7 @@ def _writer(path: str, temporary: Path, columns: Sequence[str], kinds: Sequence[
 
 class _TextWriter:
     def __init__(self, handle: IO[str], columns: Sequence[str], delimiter: str) -> None:
-        self._handle = handle
+        self._handle, self._columns = handle, columns
         self._csv = csv.writer(handle, delimiter=delimiter, lineterminator="\n")
         # Quotes tell which delimiters in the header are part of a name.
         ambiguous = any(d in column for column in columns for d in DELIMITERS)
@@ -99,16 +99,26 @@ class _TextWriter:
             handle.flush()  # a pipe whose reader has gone says so now
 
     def write(self, columns: Sequence[Any]) -> None:
-        self._csv.writerows(zip(*map(_cells, columns), strict=True))
+        cells = [_cells(name, column) for name, column in zip(self._columns, columns, strict=True)]
+        self._csv.writerows(zip(*cells, strict=True))
         if self._handle is sys.stdout:
             self._handle.flush()
 
 
-def _cells(column: Any) -> list[Any]:
+def _cells(name: str, column: Any) -> list[Any]:
     """Cells for a text: nothing for a number that is missing."""
     if isinstance(column, np.ndarray):
         return ["" if value != value else value for value in column.tolist()]
-    return column.to_pylist() if hasattr(column, "to_pylist") else list(column)
+    if not hasattr(column, "to_pylist"):
+        return list(column)
+    try:
+        cells: list[Any] = column.to_pylist()
+    except (ArithmeticError, ValueError):  # times have narrower ranges in Python, and text may be no Unicode
+        raise ValueError(
+            f"Column {name!r} of type {column.type} has a value that cannot be written as text: leave it out, or write "
+            "Parquet."
+        ) from None
+    return cells
 
 
 class _ParquetWriter:

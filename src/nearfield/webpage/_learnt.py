@@ -115,7 +115,11 @@ def distance(model: Any) -> str:
         f"exact Gaussian process (standard error {number(report.divergence_error or 0.0, 1)}, measured at "
         f"{number(report.n_probes)} probes), {verdict} the tolerance of {number(report.tolerance)}. That is as much as "
         f"moving every mean by {_percent(shift)} of its standard deviation.</p>"
-        f'<figure class="meter">{_meter(report)}</figure>'
+        + (
+            f'<figure class="meter">{_meter(report)}</figure>'
+            if _can_be_drawn(report.divergence, report.tolerance)
+            else ""
+        )
     )
 
 
@@ -124,6 +128,7 @@ def _meter(report: Report) -> str:
     assert report.divergence is not None
     assert report.tolerance is not None
     spread = report.divergence_error or 0.0
+    spread = spread if _can_be_drawn(spread) else 0.0
     low = min(report.divergence - spread, report.divergence / 2, report.tolerance / 10)
     low = max(low, 1e-2 * report.divergence)
     high = 3 * max(report.divergence + spread, report.tolerance)
@@ -161,18 +166,19 @@ def trials(model: Any) -> str:
     report: Report | None = getattr(model, "report_", None)
     if report is None or not report.trials:
         return ""
-    shown = [t for t in report.trials if t[1] > 0 and t[2] > 0]
+    shown = [t for t in report.trials if _can_be_drawn(*t[1:])]
     if not shown:
         return ""
-    errors = [t[1] for t in shown] + ([report.tolerance] if report.tolerance else [])
+    tolerance = report.tolerance if report.tolerance and _can_be_drawn(report.tolerance) else None
+    errors = [t[1] for t in shown] + ([tolerance] if tolerance else [])
     chart = Chart(
         Scale.around([t[2] for t in shown], "cost (estimated operations)", log=True),
         Scale.around(errors, "KL from exact (nats per point)", log=True),
         f"Error against cost of {len(shown)} candidates; the one chosen is marked",
     )
-    if report.tolerance:
-        chart.line([chart.x.low, chart.x.high], [report.tolerance] * 2, "perfect")
-        chart.words(chart.x.high, report.tolerance, "tolerance")
+    if tolerance:
+        chart.line([chart.x.low, chart.x.high], [tolerance] * 2, "perfect")
+        chart.words(chart.x.high, tolerance, "tolerance")
     rows = []
     for label, error, cost in shown:
         taken = label == report.method and error == report.divergence
@@ -188,6 +194,11 @@ def trials(model: Any) -> str:
         '<div class="wide"><table><thead><tr><th scope="col">candidate</th><th scope="col">KL (nats per point)</th>'
         f'<th scope="col">operations</th></tr></thead><tbody>{"".join(rows)}</tbody></table></div></details>'
     )
+
+
+def _can_be_drawn(*values: float) -> bool:
+    """Whether a logarithmic axis can hold numbers, without ticks for hundreds of decades."""
+    return all(1e-100 < value < 1e100 for value in values)
 
 
 def _percent(share: float) -> str:
