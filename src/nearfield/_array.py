@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 Array: TypeAlias = Any
 """An array of the array-API standard."""
 
+FARTHEST = 1e100  # length scales from anything: squares of such distances are still numbers
+
 
 def namespace(*arrays: Array) -> Any:
     """Array library of `arrays`, as a namespace of the array-API standard."""
@@ -53,5 +55,5 @@ def in_units(X: Array, unit: Any) -> Array:
     """Points (n, d) in units of a length, one or one a column; never so far away that squares of distances overflow."""
     with np.errstate(over="ignore"):
         scaled = X / like(unit, X)
-    farthest = 1e100 if scaled.dtype.itemsize == 8 else 1e15
+    farthest = FARTHEST if scaled.dtype.itemsize == 8 else 1e15
     return namespace(X).clip(scaled, -farthest, farthest)

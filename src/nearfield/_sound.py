@@ -15,7 +15,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from .local import FARTHEST
+from ._array import FARTHEST
 
 Array = NDArray[Any]
 Number = float | NDArray[np.float64]
