@@ -168,7 +168,7 @@ def thinned(
     counts = np.ones(n) if counts is None else counts
     if n <= MAX_WORLD:
         return X, y, noise, counts
-    if d > 3:  # cells are of no use where space is wide: a random subset, with the noise that keeps its information
+    if d > 3:  # cells are of no use where space is wide: a random subset, a sparser world than the data
         kept = rng.choice(n, MAX_WORLD, replace=False)
         share = MAX_WORLD / n
         return X[kept], y[kept], noise[kept], np.full(MAX_WORLD, 1 / share)
