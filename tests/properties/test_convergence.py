@@ -18,15 +18,17 @@ def divergence(one, other):
     return 0.5 * np.mean(ratio - 1 - np.log(ratio) + ((m1 - m0) / s0) ** 2)
 
 
+def answers(gp, problem):
+    """Means and standard deviations of observations at the training points."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gp.fit(problem.X, problem.y, problem.weights)
+    return gp.predict(problem.X, return_std=True, include_noise=True)
+
+
 @given(problem=problems(noise=(1e-3, 10.0), length=(0.3, 3.0), max_columns=3, layouts=layouts))
 def test_radius_and_degree(problem):
-    def answers(gp):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            gp.fit(problem.X, problem.y, problem.weights)
-        return gp.predict(problem.X, return_std=True, include_noise=True)
-
-    exact = answers(nf.ExactGPRegressor(**problem.hyperparameters))
+    exact = answers(nf.ExactGPRegressor(**problem.hyperparameters), problem)
     distances = []
     for degree, radius in ((1, 1.0), (14, 5.0), (16, 100.0)):
         gp = nf.LocalGPRegressor(
@@ -37,7 +39,7 @@ def test_radius_and_degree(problem):
             spacing=0.7,
             random_state=0,
         )
-        distances.append(divergence(exact, answers(gp)))
+        distances.append(divergence(exact, answers(gp, problem)))
     assert distances[1] < 1e-3
     assert distances[2] < max(1e-4, distances[0])
 
@@ -45,14 +47,7 @@ def test_radius_and_degree(problem):
 @given(problem=problems(noise=(1e-3, 10.0), max_columns=10, layouts=layouts))
 def test_tolerance_is_kept(problem):
     """With the choice left to the library, and a tolerance that it says is met."""
-
-    def answers(gp):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            gp.fit(problem.X, problem.y, problem.weights)
-        return gp.predict(problem.X, return_std=True, include_noise=True)
-
-    exact = answers(nf.ExactGPRegressor(**problem.hyperparameters))
+    exact = answers(nf.ExactGPRegressor(**problem.hyperparameters), problem)
     gp = nf.LocalGPRegressor(**problem.hyperparameters, n_scales=1, tolerance=1e-3, random_state=0)
-    distance = divergence(exact, answers(gp))
+    distance = divergence(exact, answers(gp, problem))
     assert distance < 3e-3 or gp.report_.tolerance_met is False

@@ -72,11 +72,11 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated():
 
 
 def test_what_fits_is_done_in_chunks():
-    """Answers that would take gigabytes at once: 50 000 points beside 1500 samples, and 300 features of them."""
+    """Answers that would take gigabytes at once: 30 000 points beside 1500 samples, and 300 features of them."""
     result = run(
         250,
         """
-        X, y = data(50_000)
+        X, y = data(30_000)
         exact = nf.ExactGPRegressor(**given).fit(X[:1500], y[:1500])
         features = nf.FeatureGPRegressor(nf.FourierFeatures(n_components=300, random_state=0), **given)
         result = {

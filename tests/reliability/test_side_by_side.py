@@ -17,7 +17,7 @@ GIVEN = {"length_scale": 0.1, "signal_variance": 1.0, "noise_variance": 0.01}
 TEST = np.random.default_rng(9).uniform(size=(200, 2))
 
 
-def data(seed, n=2000):
+def data(seed, n=800):
     X = np.random.default_rng(seed).uniform(size=(n, 2))
     return X, np.sin(9 * X[:, 0])
 
@@ -32,10 +32,10 @@ def blas_threads():
 
 
 def test_estimators_in_several_threads():
-    alone = [answers(seed) for seed in range(6)]
+    alone = [answers(seed) for seed in range(4)]
     before = blas_threads()
-    with ThreadPoolExecutor(6) as pool:
-        together = list(pool.map(answers, range(6)))
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(answers, range(4)))
     np.testing.assert_array_equal(together, alone)
     assert blas_threads() == before
 
