@@ -288,7 +288,7 @@ def test_a_group_larger_than_a_piece_is_cut_without_a_trace(monkeypatch):
     owner = (np.arange(500) % 3 == 0).astype(np.int64)
     whole = many.predict_groups(plan, models, centers, test, owner, True, 1)
     with monkeypatch.context() as patch:
-        patch.setattr(local._memory, "rows_per_chunk", lambda _: 7)
+        patch.setattr(local._memory, "rows_per_chunk", lambda *_: 7)
         cut = many.predict_groups(plan, models, centers, test, owner, True, 2)
     np.testing.assert_allclose(cut[0], whole[0], atol=1e-12)
     np.testing.assert_allclose(cut[1], whole[1], atol=1e-12)
@@ -318,7 +318,7 @@ def test_sums_in_chunks_are_the_sums_of_the_whole():
     Z = data.X - 2.5
     whole = local.sums(plan, Z, data.y, data.noise)
     with sklearn.config_context(working_memory=1):
-        assert local._memory.rows_per_chunk(24 * plan.features.n_components) < 300
+        assert local._memory.rows_per_chunk(24 * plan.features.n_components, 300) < 300
         chunked = local.sums(plan, Z, data.y, data.noise)
     scale = np.abs(whole[0]).max()
     np.testing.assert_allclose(np.tril(chunked[0]), np.tril(whole[0]), atol=1e-13 * scale)

@@ -42,9 +42,14 @@ def test_the_limit_of_the_process_counts(monkeypatch):
     assert _memory.available() == 0
 
 
-def test_chunks_follow_the_working_memory():
+def test_chunks_follow_the_working_memory(monkeypatch):
     with sklearn.config_context(working_memory=1):
-        assert _memory.rows_per_chunk(2**10) == 2**10
-        assert _memory.rows_per_chunk(2**30) == 1
+        assert _memory.rows_per_chunk(2**10, 10**6) == 2**10
+        assert _memory.rows_per_chunk(2**30, 10**6) == 1
     with sklearn.config_context(working_memory=8):
-        assert _memory.rows_per_chunk(2**10) == 2**13
+        assert _memory.rows_per_chunk(2**10, 10**6) == 2**13
+    with sklearn.config_context(working_memory=1024):
+        monkeypatch.setattr(_memory, "available", lambda: 2**31)
+        assert _memory.rows_per_chunk(2**10, 10**6) == 2**18  # an eighth of what is free
+        monkeypatch.setattr(_memory, "available", lambda: 0)
+        assert _memory.rows_per_chunk(2**10, 10**6) == 2**14  # small work is tried in any case

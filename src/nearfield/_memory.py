@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 
 import sklearn
@@ -17,6 +15,7 @@ except ImportError:  # Windows has no limits of this kind
     resource = None  # type: ignore[assignment]
 
 CHUNK_SHARE = 0.125  # of what is free, that one chunk may take: there may be several threads
+SMALL = 1 << 24  # bytes for which nobody asks how many there are
 CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -68,16 +67,12 @@ def require(n_bytes: float, what: str, advice: str) -> None:
         raise MemoryError(f"{what} needs {_readable(n_bytes)}, but only {_readable(free)} are free. {advice}")
 
 
-def rows_per_chunk(bytes_per_row: float) -> int:
-    """Rows that fit into scikit-learn's `working_memory` (`sklearn.set_config`) and what is free, at least one."""
-    room = min(sklearn.get_config()["working_memory"] * 2**20, CHUNK_SHARE * _recently_available(int(time.monotonic())))
+def rows_per_chunk(bytes_per_row: float, n_rows: int) -> int:
+    """Rows of `n_rows` that fit into scikit-learn's `working_memory` (`sklearn.set_config`) and what is free."""
+    room = sklearn.get_config()["working_memory"] * 2**20
+    if min(n_rows * bytes_per_row, room) > SMALL:  # to find out takes longer than small work
+        room = min(room, max(CHUNK_SHARE * available(), SMALL))
     return max(int(room / max(bytes_per_row, 1)), 1)
-
-
-@lru_cache(maxsize=1)
-def _recently_available(_second: int) -> int:
-    """`available`, asked once a second: it takes longer than many a chunk."""
-    return available()
 
 
 def _readable(n_bytes: float) -> str:

@@ -281,7 +281,7 @@ def sums(plan: Plan, Z: Floats, y: Floats, noise: Floats) -> tuple[Floats, Float
     assert plan.features is not None
     D = plan.features.n_components
     gram, cross = np.zeros((D, D), order="F"), np.zeros((D, y.shape[1]))
-    for chunk in batches(len(Z), _memory.rows_per_chunk(24 * D)):
+    for chunk in batches(len(Z), _memory.rows_per_chunk(24 * D, len(Z))):
         variance = noise[chunk]
         if plan.correction:
             variance = variance + plan.features.missing_variance(Z[chunk])

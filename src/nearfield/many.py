@@ -150,7 +150,7 @@ def predict_groups(
     order = np.argsort(owner, kind="stable")
     bounds = np.searchsorted(owner[order], np.arange(len(centers) + 1))
     longest = max(model.factor.shape[0] for model in models)
-    step = min(_memory.rows_per_chunk(24 * longest), 4096)
+    step = min(_memory.rows_per_chunk(24 * longest, len(X)), 4096)
     # A piece of work is a run of points in the order of their centres; large groups are cut.
     pieces = [
         (int(i), slice(start, min(start + step, int(bounds[i + 1]))))

@@ -160,7 +160,7 @@ class ExactGPRegressor(JointGPRegressor):
     def _predict_points(self, X: Floats, return_std: bool, include_noise: bool) -> Any:
         posterior = self._posterior
         mean, variance = np.empty((len(X), len(self.y_mean_))), np.empty(len(X))
-        step = _memory.rows_per_chunk(2 * 8 * len(posterior.X))
+        step = _memory.rows_per_chunk(2 * 8 * len(posterior.X), len(X))
         for start in range(0, len(X), step):
             chunk = slice(start, start + step)
             if return_std:

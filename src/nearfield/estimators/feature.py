@@ -317,7 +317,7 @@ class FeatureGPRegressor(JointGPRegressor):
         return rows if _has_scales(self.feature_map) else rows * self._amplitude
 
     def _chunks(self, X: Floats) -> list[slice]:
-        step = _memory.rows_per_chunk(4 * 8 * self._width)
+        step = _memory.rows_per_chunk(4 * 8 * self._width, len(X))
         return [slice(start, start + step) for start in range(0, len(X), step)]
 
     def _sums(self, X: Floats, y: Floats, weights: Floats | None) -> Statistics:
