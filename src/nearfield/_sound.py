@@ -62,6 +62,9 @@ def conform_fields(values: Mapping[str, Any], expected: Mapping[str, Any], owner
 def conform(value: Any, expected: Any, odd: bool = False) -> None:
     """Refuse a value that is not of a type, or not finite unless it may be `odd`."""
     origin, arguments = get_origin(expected), get_args(expected)
+    if hasattr(origin, "__value__"):  # NDArray is a lazy alias from NumPy 2.5 on
+        expanded = origin.__value__[arguments]
+        origin, arguments = get_origin(expanded), get_args(expanded)
     if origin in (Union, types.UnionType):
         require(any(_conforms(value, option, odd) for option in arguments))
     elif origin is np.ndarray:
