@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-wheel coverage mutants fuzz soak check format bench docs reproduce clean
+.PHONY: help demo test test-oldest test-pythons test-wheel coverage mutants fuzz soak check format bench docs reproduce clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -52,6 +52,12 @@ $(VENV)-oldest/.installed: pyproject.toml tools/oldest.py
 test-oldest: $(VENV)-oldest/.installed  ## run the tests with the oldest versions supported
 	$(VENV)-oldest/bin/python -m pytest
 
+test-pythons:  ## run the tests with every other Python of this machine
+	for version in 3.12 3.13 3.14; do \
+	    if python$$version --version >/dev/null 2>&1; \
+	    then $(MAKE) test PYTHON=python$$version VENV=$(VENV)-$$version || exit 1; \
+	    else echo "python$$version is not here"; fi; done
+
 test-wheel: $(VENV)/.dev-installed  ## build the wheel, install it alone and use it
 	$(BIN)/python tools/check_wheel.py
 
@@ -92,4 +98,4 @@ soak: $(VENV)/.test-installed  ## an hour of random fits: no failure, and no gro
 	$(BIN)/python -m fuzz.soak --minutes 60
 
 clean:  ## remove the environment and what the tools leave behind
-	rm -rf $(VENV) $(VENV)-oldest .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache dist site mutants
+	rm -rf $(VENV) $(VENV)-* .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache dist site mutants
