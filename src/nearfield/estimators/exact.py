@@ -40,6 +40,7 @@ class ExactGPRegressor(JointGPRegressor):
         Threads; None uses every core.
     random_state : int, RandomState instance or None, default=None
         For the random starts, and for the blocks of points on which hyperparameters are learnt beyond 1000 samples.
+        None is new random numbers every time, and never NumPy's global ones.
     progress : callable, bool or None, default=None
         Called as `progress(stage, done, value)` in the course of a fit, with `done` from 0 to 1. True shows the stage
         and the time left on standard error.
