@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
+MOST = 3000 if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz" else 300
 LAYOUTS = ("uniform", "clusters", "grid", "repeats", "collinear", "outliers", "line", "one place")
 
 
@@ -51,7 +53,7 @@ class Problem:
 @st.composite
 def problems(
     draw: Any,
-    max_samples: int = 300,
+    max_samples: int = MOST,
     max_columns: int = 40,
     noise: tuple[float, float] = (0.0, 100.0),
     scales: tuple[float, float] = (1e-8, 1e8),
@@ -60,7 +62,7 @@ def problems(
     dtypes: tuple[Any, ...] = (np.float64, np.float32),
 ) -> Problem:
     """Draw a problem; `noise` and `length` are shares of the signal's variance and of the extent of the data."""
-    n = draw(st.integers(2, max_samples) | st.integers(2, 20))
+    n = int(draw(_log_uniform(2.0, max_samples)))
     d = draw(st.integers(1, min(3, max_columns)) | st.integers(1, max_columns))
     layout = draw(st.sampled_from(layouts))
     seed = draw(st.integers(0, 2**32 - 1))

@@ -41,7 +41,7 @@ def test_features(feature_map, problem):
     check_answers(fitted(nf.FeatureGPRegressor(feature_map, **problem.hyperparameters), problem), problem)
 
 
-@given(problem=problems(max_samples=1000))
+@given(problem=problems(max_samples=3000))
 def test_local(problem):
     check_answers(fitted(nf.LocalGPRegressor(**problem.hyperparameters, random_state=0), problem), problem)
 
