@@ -70,9 +70,9 @@ class _BlasLimit:
 
     def forget(self) -> None:
         """In a child process made by `fork`: the threads that had wishes are not there."""
-        self._lock, self._wishes = Lock(), {}
-        for library, before in self._before:
+        for library, before in self._before if self._wishes else []:
             library.set_num_threads(before)
+        self._lock, self._wishes = Lock(), {}
 
 
 _limit = _BlasLimit()

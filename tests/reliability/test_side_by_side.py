@@ -101,6 +101,14 @@ def test_a_fork_amid_a_fit():
     assert blas_threads() == before
 
 
+def test_a_fork_keeps_a_limit_of_the_callers():
+    if "fork" not in multiprocessing.get_all_start_methods():
+        pytest.skip("this system has no fork")
+    answers(0)
+    with threadpool_limits(1, user_api="blas"), multiprocessing.get_context("fork").Pool(1) as pool:
+        assert set(pool.apply_async(blas_threads).get(timeout=120)) == {1}
+
+
 def test_what_is_the_callers_stays_as_it_is():
     np.random.seed(3)  # noqa: NPY002
     legacy, standard, filters = np.random.get_state()[1].copy(), random.getstate(), list(warnings.filters)  # noqa: NPY002
