@@ -269,14 +269,17 @@ class KernelModel:
 LocalModel = FeatureModel | KernelModel
 
 
-def fit_one(plan: Plan, Z: Floats, y: Floats, noise: Floats) -> LocalModel:
-    """Model around one centre from its neighbourhood: points relative to the centre, targets (n, k + 1), noise (n,)."""
-    if plan.takes_kernel_space(len(Z)):
+def fit_one(plan: Plan, Z: Floats, y: Floats, noise: Floats, counts: Floats | None = None) -> LocalModel:
+    """Model around one centre from its neighbourhood: points relative to the centre, targets (n, k + 1), noise (n,).
+
+    With `counts` (n,), each point is the average of so many, with the noise of an average.
+    """
+    if plan.takes_kernel_space(len(Z) if counts is None else int(counts.sum())):
         return _fit_kernel(plan.kernel, Z, y, noise)
-    return finish(plan, *sums(plan, Z, y, noise))
+    return finish(plan, *sums(plan, Z, y, noise, counts))
 
 
-def sums(plan: Plan, Z: Floats, y: Floats, noise: Floats) -> tuple[Floats, Floats]:
+def sums(plan: Plan, Z: Floats, y: Floats, noise: Floats, counts: Floats | None = None) -> tuple[Floats, Floats]:
     """`sum w phi phi'` (D, D), lower triangle, and `sum w phi (y, 1)'` (D, k + 1) over a neighbourhood."""
     assert plan.features is not None
     D = plan.features.n_components
@@ -284,7 +287,8 @@ def sums(plan: Plan, Z: Floats, y: Floats, noise: Floats) -> tuple[Floats, Float
     for chunk in batches(len(Z), _memory.rows_per_chunk(24 * D, len(Z))):
         variance = noise[chunk]
         if plan.correction:
-            variance = variance + plan.features.missing_variance(Z[chunk])
+            missing = plan.features.missing_variance(Z[chunk])
+            variance = variance + (missing if counts is None else missing / counts[chunk])
         root = 1.0 / np.sqrt(variance)
         rows = plan.features.rows(Z[chunk], root)
         linalg.add_gram_of_rows(rows, gram)

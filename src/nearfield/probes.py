@@ -24,6 +24,7 @@ from .local import LocalFeatures, Plan, TrainingSet, fit_one
 Floats = NDArray[Any]
 
 MAX_WORLD = 1200
+AVERAGED = 3  # columns up to which points are averaged where they are many
 PROBES_PER_WORLD = 6
 
 
@@ -73,7 +74,9 @@ class World:
         inside = np.sum((self.probes - center) ** 2, axis=1) <= reach**2
         inside[0] = True
         near = self.neighbourhood(spacing, plan.radius)
-        model = fit_one(plan, self.X[near] - center, self.y[near], self.noise[near])
+        # Averages may be so few that they would be solved exactly, which the points themselves will not be.
+        counts = self.counts[near] if self.X.shape[1] <= AVERAGED else None
+        model = fit_one(plan, self.X[near] - center, self.y[near], self.noise[near], counts)
         mean, variance = model.predict(plan, self.probes[inside] - center, with_variance=True)
         assert variance is not None
         noise = self.probe_noise[inside]
@@ -168,7 +171,7 @@ def thinned(
     counts = np.ones(n) if counts is None else counts
     if n <= MAX_WORLD:
         return X, y, noise, counts
-    if d > 3:  # cells are of no use where space is wide: a random subset, a sparser world than the data
+    if d > AVERAGED:  # cells are of no use where space is wide: a random subset, a sparser world than the data
         kept = rng.choice(n, MAX_WORLD, replace=False)
         share = MAX_WORLD / n
         return X[kept], y[kept], noise[kept], np.full(MAX_WORLD, 1 / share)
