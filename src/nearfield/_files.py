@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,12 +22,13 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield target
         return
     target = target.resolve()
-    handle, name = tempfile.mkstemp(prefix=f".{target.stem[:40]}-", suffix=target.suffix, dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = target.with_name(f".{target.stem[:40]}-{secrets.token_hex(8)}{target.suffix}")
+    mode = _mode_of(target)
     try:
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if mode is None else mode))
         yield temporary
-        temporary.chmod(_mode_of(target))
+        if mode is not None:
+            temporary.chmod(mode)
         temporary.replace(target)
     except BaseException:
         with suppress(OSError):
@@ -40,10 +41,8 @@ def is_special(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _mode_of(target: Path) -> int:
-    """The permissions of the file that is replaced, or those any new file would have."""
+def _mode_of(target: Path) -> int | None:
+    """The permissions of the file that is replaced; a new one gets those that the system gives to any."""
     with suppress(OSError):
         return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+    return None
