@@ -216,7 +216,7 @@ def test_an_output_that_cannot_be_written_is_found_before_the_work(fails, csv, t
     assert "does not exist" in fails("fit", csv, "-t", "temp", "-o", tmp_path / "no" / "m.nf")
     assert "folder" in fails("fit", csv, "-t", "temp", "-o", tmp_path)
     assert "file" in fails("fit", csv, "-t", "temp", "-o", "-")
-    monkeypatch.setattr("tempfile.mkstemp", lambda **_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
+    monkeypatch.setattr("os.open", lambda *_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
     assert "cannot be written: Permission denied" in fails("fit", csv, "-t", "temp", "-o", tmp_path / "m.nf")
     assert others(csv) == []
 
