@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _inputs
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from ..estimators._units import rescale
 from ..features import FourierFeatures
@@ -119,11 +120,7 @@ def rows_at_a_time(model: Any) -> int:
 
 def predict(model: Any, X: Floats, latent: bool = False) -> tuple[Floats, Floats]:
     """Means and standard deviations (m, k) of complete rows; those of observations unless `latent`."""
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        mean, std = model.predict(X, return_std=True, include_noise=not latent)
+    mean, std = _inputs.predict(model, X, include_noise=not latent)
     return mean.reshape(len(X), -1), std.reshape(len(X), -1)
 
 

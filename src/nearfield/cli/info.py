@@ -31,14 +31,8 @@ def command(model: Annotated[str, typer.Argument(help="Model file.")], as_json: 
     file.state()  # says what is wrong with the model itself
     try:
         told = as_json_text({"model": model, **summary(file)}) if as_json else printable(_words(file))
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-        RecursionError,
-    ):  # whoever wrote it had other ideas
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError):
+        # Whoever wrote it had other ideas.
         raise CommandError(f"{model} is intact, but describes itself in a way that cannot be read here.") from None
     typer.echo(told)
 

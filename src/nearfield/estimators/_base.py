@@ -76,7 +76,9 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         used = weights > 0
         needed = 2 if reset else 1
         if used.sum() < needed:
-            raise ValueError(f"The 'sample_weight' argument must be positive for at least {needed} samples.")
+            raise ValueError(
+                f"The 'sample_weight' argument must be positive for at least {needed} sample{'s' * (needed > 1)}."
+            )
         return points[used], targets[used], weights[used]
 
     def _check_targets(self, k: int) -> None:
