@@ -145,7 +145,7 @@ def test_partial_fit_with_wrong_shapes_or_weights_leaves_the_model_as_it_was():
     X, y, X_test = problem()
     gp = fixed(taylor()).fit(X, y)
     before = gp.predict(X_test)
-    with pytest.raises(ValueError, match=r"at least (one non-zero|1 samples)"):
+    with pytest.raises(ValueError, match=r"at least (one non-zero|1 sample)"):
         gp.partial_fit(X[:3], y[:3], np.zeros(3))
     with pytest.raises(ValueError, match="1 targets as in fit"):
         gp.partial_fit(X, np.column_stack([y, y]))
