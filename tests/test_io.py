@@ -369,9 +369,17 @@ def test_factors_of_the_wrong_size_are_never_read_beyond_their_end(models, path)
 
 
 def test_a_small_file_cannot_ask_for_a_large_model(models, path, monkeypatch):
+    updated = local(features="kernel").fit(X, y).partial_fit(X[:5] + 0.1, y[:5])
+    enlarged = hostile(["parts", "plan", "fields", "radius"], 1e9)  # every model would hold all points
     nf.save(models("local, kernel space"), path)
-    reseal(path, hostile(["parts", "plan", "fields", "radius"], 1e9))  # every model would hold all points
+    reseal(path, enlarged)
     monkeypatch.setattr("nearfield._memory.available", lambda: 10**7)
+    assert nf.load(path)._predictor.models == []  # each is made when it is asked, and let go
+    monkeypatch.setattr("nearfield._memory.available", lambda: 10**6)
+    with pytest.raises(MemoryError, match="model of a single centre"):
+        nf.load(path)
+    nf.save(updated, path)
+    reseal(path, enlarged)
     with pytest.raises(MemoryError, match="local models"):
         nf.load(path)
     nf.save(models("exact"), path)

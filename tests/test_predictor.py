@@ -216,3 +216,22 @@ def test_accounts():
     assert model.n_kernel_space == sum(kinds)
     assert 0 < sum(kinds) < len(kinds)
     assert model.n_bytes == sum(m.n_bytes for m in model.models) + 8 * len(data.X) * (2 + 3)
+
+
+# ---- memory ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_features", [False, True])
+@pytest.mark.parametrize(("radius", "count"), [(2.0, None), (2.0, 40), (2.0, 150), (None, 60), (None, 10**6)])
+def test_the_estimate_of_memory_holds_for_every_kind_of_neighbourhood(has_features, radius, count):
+    """Points in kernel space beside features may take three times as much, as the estimate says; no less is right."""
+    data = training()
+    features = LocalFeatures.of(KERNEL, (taylor.sample(2, 8),)) if has_features else None
+    plan = Plan(KERNEL, radius, features, count=count)
+    model = LocalPredictor.fit(plan, data, place("grid", data.X, 1.5, 0, np.random.RandomState(0)), False, 1)
+    largest, every = many.model_bytes(plan, data, model.placement.centers)
+    factors = [m.factor.nbytes for m in model.models]
+    assert max(factors) <= largest
+    assert sum(factors) <= (3.0 if has_features else 1.0) * every
+    if not has_features:
+        assert sum(factors) == every

@@ -34,12 +34,17 @@ def fit_all(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) 
 
 
 def model_bytes(plan: Plan, data: TrainingSet, centers: Floats) -> tuple[float, float]:
-    """Memory that the largest model takes while it is made, and that the models of all centres take."""
+    """Memory that the largest model takes while it is made, and that the models of all centres take.
+
+    Neighbours are not counted for features: a neighbourhood solved in kernel space although there are features may
+    take three times what they do.
+    """
+    least = min(plan.count or 0, len(data.X))
     if plan.features is not None:
-        sizes, copies = np.full(len(centers), plan.features.n_components), 3.0
+        sizes, copies = np.full(len(centers), max(plan.features.n_components, least)), 3.0
     else:
-        sizes = np.full(len(centers), plan.count) if plan.count is not None else data.counts(centers, plan.radius)
-        copies = 1.2 if plan.kernel.n_scales == 1 else 2.2
+        sizes = np.full(len(centers), least) if plan.radius is None and least else data.counts(centers, plan.radius)
+        sizes, copies = np.maximum(sizes, least), 1.2 if plan.kernel.n_scales == 1 else 2.2
     squares = 8.0 * sizes.astype(np.float64) ** 2
     return copies * float(np.max(squares, initial=0.0)), float(np.sum(squares))
 

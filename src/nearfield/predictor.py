@@ -215,15 +215,11 @@ class LocalPredictor(Predictor):
         n_jobs: int | None,
     ) -> LocalPredictor:
         """The predictor that `stored` took apart, with the same numbers; refuses where it would fill the memory."""
-        if models or (models is None and plan.features is None and plan.count is None):  # else `fit` sees to it
-            counts = data.counts(placement.centers, plan.radius).astype(np.float64)
-            if plan.count is not None:  # all there are, or with a radius the least number
-                counts = np.minimum(counts, plan.count) if plan.radius is None else np.maximum(counts, plan.count)
-            if plan.features is not None:  # more points than about that are not solved in kernel space
-                counts = np.minimum(counts, 2 * plan.features.n_components)
-            _memory.require(8.0 * float(np.sum(counts**2)), "The local models", "Load the file on a machine with more.")
         if models is None:
             return cls.fit(plan, data, placement, open_centers, n_jobs)
+        if models:
+            _, every = many.model_bytes(plan, data, placement.centers)
+            _memory.require(every, "The local models", "Load the file on a machine with more.")
         if len(models) not in (0, len(placement.centers)):
             raise ValueError("There must be one model a centre.")
         return cls(
