@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -109,7 +110,8 @@ class Laboratory:
         self._stop.clear()
         # The longest first: the threads end together.
         order = sorted(range(len(jobs)), key=lambda i: -costs[i])
-        with worker_threads(min(n_threads(None), len(jobs))) as over:
+        with warnings.catch_warnings(), worker_threads(min(n_threads(None), len(jobs))) as over:
+            warnings.simplefilter("ignore")  # few features are what is studied here; threads cannot set it themselves
             try:
                 for i, found in zip(order, over(lambda i: self._compute(problem, jobs[i]), order), strict=True):
                     results.update(found)

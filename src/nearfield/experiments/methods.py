@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -124,8 +123,6 @@ def our_parameters(Z: Floats, D: int) -> dict[str, Any]:
 
 
 def _predict(model: Any, problem: Problem) -> Prediction:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(problem.X, problem.y)
-        mean, std = model.predict(problem.X_test, return_std=True, include_noise=True)
+    model.fit(problem.X, problem.y)
+    mean, std = model.predict(problem.X_test, return_std=True, include_noise=True)
     return mean, std
