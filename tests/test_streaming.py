@@ -342,6 +342,14 @@ def test_too_few_rows(n):
         nf.LocalGPRegressor().fit(ArraySource(X[:n], y[:n]))
 
 
+def test_one_row_is_enough_where_nothing_is_learnt():
+    X, y, _ = make_data(100)
+    model = nf.LocalGPRegressor(**GIVEN, random_state=0).fit(ArraySource(X[:1], y[:1]))
+    same = nf.LocalGPRegressor(**GIVEN, random_state=0).fit(X[:1], y[:1])
+    for one, other in zip(model.predict(X, return_std=True), same.predict(X, return_std=True), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
 def test_other_numbers_of_targets_are_refused():
     X, y, _ = make_data(1000)
     model = nf.LocalGPRegressor(**PLANNED).fit(ArraySource(X, y, sample_size=500))

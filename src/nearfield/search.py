@@ -37,6 +37,11 @@ class Fixed:
     variances: Floats | None = None
     noise_variance: float | None = None
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to be learnt."""
+        return all(v is not None for v in (self.length_scales, self.variances, self.noise_variance))
+
 
 @dataclass(frozen=True)
 class Extents:

@@ -450,10 +450,22 @@ def test_bad_n_jobs():
         nf.ExactGPRegressor(n_jobs=0).fit(X, y)
 
 
+def test_one_sample_is_enough_where_nothing_is_learnt():
+    """The target's mean is the sample; the variance is the textbook's."""
+    X, y, X_test = problem()
+    gp = fixed()
+    mean, std = gp.fit(X[:1], y[:1]).predict(X_test, return_std=True)
+    assert np.all(mean == y[0])
+    v, noise = gp.signal_variance, gp.noise_variance
+    k = v * np.exp(-0.5 * np.sum((X_test - X[0]) ** 2, axis=1) / gp.length_scale**2)
+    np.testing.assert_allclose(std**2, v - k**2 / (v + noise), rtol=1e-12)
+    assert np.array_equal(fixed().fit(X, y, np.eye(len(X))[0]).predict(X_test), mean)
+
+
 def test_bad_data():
     X, y, X_test = problem()
     with pytest.raises(ValueError, match=r"1 sample.*minimum of 2"):
-        fixed().fit(X[:1], y[:1])
+        fixed(noise_variance=None).fit(X[:1], y[:1])
     with pytest.raises(ValueError, match="NaN"):
         fixed().fit(np.where(X > 0.9, np.nan, X), y)
     with pytest.raises(ValueError, match=r"NaN|infinity"):
@@ -463,7 +475,7 @@ def test_bad_data():
     with pytest.raises(ValueError, match=r"[Nn]egative"):
         fixed().fit(X, y, -np.ones(len(X)))
     with pytest.raises(ValueError, match="at least 2"):
-        fixed().fit(X, y, np.eye(len(X))[0])
+        fixed(noise_variance=None).fit(X, y, np.eye(len(X))[0])
     with pytest.raises(ValueError, match="At most one"):
         fixed().fit(X, y).predict(X_test, return_std=True, return_cov=True)
     with pytest.raises(NotFittedError):

@@ -53,6 +53,7 @@ class Problem:
 @st.composite
 def problems(
     draw: Any,
+    min_samples: int = 1,
     max_samples: int = MOST,
     max_columns: int = 40,
     noise: tuple[float, float] = (0.0, 100.0),
@@ -62,7 +63,7 @@ def problems(
     dtypes: tuple[Any, ...] = (np.float64, np.float32),
 ) -> Problem:
     """Draw a problem; `noise` and `length` are shares of the signal's variance and of the extent of the data."""
-    n = int(draw(_log_uniform(2.0, max_samples)))
+    n = int(draw(_log_uniform(min_samples, max_samples)))
     d = draw(st.integers(1, min(3, max_columns)) | st.integers(1, max_columns))
     layout = draw(st.sampled_from(layouts))
     seed = draw(st.integers(0, 2**32 - 1))

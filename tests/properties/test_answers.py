@@ -46,7 +46,7 @@ def test_local(problem):
     check_answers(fitted(nf.LocalGPRegressor(**problem.hyperparameters, random_state=0), problem), problem)
 
 
-@given(problem=problems(max_samples=100))
+@given(problem=problems(min_samples=2, max_samples=100))
 def test_local_learnt(problem):
     """Nothing given: hyperparameters and the number of scales are learnt."""
     gp = nf.LocalGPRegressor(time_budget=5.0, n_restarts=0, random_state=0)

@@ -251,7 +251,7 @@ def test_no_test_points_no_answers():
         (lambda X, y: (X.long(), y.long()), "int64"),
         (lambda X, y: (X * torch.nan, y), "NaN"),
         (lambda X, y: (X[:-1], y), "samples"),
-        (lambda X, y: (X[:1], y[:1]), "minimum of 2"),
+        (lambda X, y: (X[:0], y[:0]), "minimum of 1"),
         (lambda X, y: (X[:, 0], y), "two dimensions"),
         (lambda X, y: (X, y.to("meta")), "meta"),
     ],

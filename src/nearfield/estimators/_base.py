@@ -56,6 +56,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, reset: bool = True
     ) -> tuple[Floats, Floats, Floats | None]:
         """Training points (n, d), targets (n, k), weights (n,) or None: float64, and without points of weight 0."""
+        least = self._least_samples() if reset else 1
         points, targets = validate_data(
             self,
             X,
@@ -64,7 +65,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             multi_output=True,
             y_numeric=True,
             reset=reset,
-            ensure_min_samples=2 if reset else 1,
+            ensure_min_samples=least,
         )
         targets = np.asarray(targets, dtype=np.float64)
         if reset:
@@ -74,12 +75,16 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             return points, targets, None
         weights = _check_sample_weight(sample_weight, points, dtype=np.float64, ensure_non_negative=True)
         used = weights > 0
-        needed = 2 if reset else 1
-        if used.sum() < needed:
+        if used.sum() < least:
             raise ValueError(
-                f"The 'sample_weight' argument must be positive for at least {needed} sample{'s' * (needed > 1)}."
+                f"The 'sample_weight' argument must be positive for at least {least} sample{'s' * (least > 1)}."
             )
         return points[used], targets[used], weights[used]
+
+    def _least_samples(self) -> int:
+        """Number of samples that a fit needs: from one alone nothing can be learnt."""
+        given = (self.length_scale, self.signal_variance, self.noise_variance)
+        return 2 if any(value is None for value in given) else 1
 
     def _check_targets(self, k: int) -> None:
         """Refuse other numbers of targets than those fitted."""
@@ -123,7 +128,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         wanted = self._check_n_scales()
         if make_blocks is not None:
             wanted = wanted or 1
-            if wanted == 1 and any(v is None for v in (fixed.length_scales, fixed.variances, fixed.noise_variance)):
+            if wanted == 1 and not fixed.is_complete:
                 options["blocks"] = make_blocks()
         if wanted != 1 and fixed.length_scales is None and fixed.variances is None and fixed.noise_variance is None:
             self.learned_ = learn_with_scales(X, y, wanted, **options)

@@ -41,8 +41,9 @@ def take_sample(model: GPRegressor, passes: Passes, rng: np.random.RandomState) 
     """First pass; sets what scikit-learn wants to know of the columns."""
     source = passes.source
     sampled: Sampled = passes.run(Sample(source.sample_size, int(rng.randint(2**31 - 1))), "sample")
-    if sampled.n < 2:
-        raise SourceError(f"The source has {sampled.n} rows (of positive weight), but a fit needs at least 2.")
+    least = model._least_samples()
+    if sampled.n < least:
+        raise SourceError(f"The source has {sampled.n} rows (of positive weight), but a fit needs at least {least}.")
     model.n_features_in_ = sampled.rows.X.shape[1]
     model._single_target = source.single_target and sampled.rows.targets.shape[1] == 1
     if hasattr(model, "feature_names_in_"):

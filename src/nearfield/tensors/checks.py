@@ -17,7 +17,7 @@ def training(
     """Training points (n, d), targets (n, k), weights (n,) or None, without points of weight 0."""
     found = _points(estimator, X)
     targets = _companion(y, found, "y")
-    least = 2 if reset else 1
+    least = estimator._least_samples() if reset else 1
     if len(found) < least:
         raise ValueError(f"Found array with {len(found)} sample(s) while a minimum of {least} is required.")
     if targets.ndim not in (1, 2):
@@ -36,7 +36,7 @@ def training(
         raise ValueError("The 'sample_weight' argument must be one non-negative number a sample.")
     used = weights > 0
     if int(used.sum()) < least:
-        raise ValueError(f"The 'sample_weight' argument must be positive for at least {least} samples.")
+        raise ValueError(f"The 'sample_weight' argument must be positive for at least {least} sample{'s' * (least > 1)}.")
     return found[used], targets[used], weights[used]
 
 

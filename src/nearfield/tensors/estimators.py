@@ -32,8 +32,7 @@ FLOAT32_NOISE = 1e-4  # share of the signal variance below which the digits of f
 def learn(gp: Any, X: Tensor, y: Tensor, weights: Tensor | None) -> None:
     """Set the hyperparameters from the parameters or the data; `y` is centred."""
     fixed, _ = gp._check_hyperparameters(X.shape[1])
-    known = all(v is not None for v in (fixed.length_scales, fixed.variances, fixed.noise_variance))
-    if known:  # nothing to look at the data for
+    if fixed.is_complete:  # nothing to look at the data for
         gp._learn(np.zeros((2, X.shape[1])), np.zeros((2, 1)), None)
     else:
         rng = check_random_state(gp.random_state)
