@@ -11,6 +11,7 @@ import nearfield as nf
 FIXED = {"length_scale": 4.0, "signal_variance": 1.0, "noise_variance": 0.1}
 FOURIER = nf.FourierFeatures(32, random_state=0)
 MACLAURIN = nf.MaclaurinFeatures(32, random_state=0)
+LOCAL = {"spacing": 1.0, "radius": 2.0, "features": nf.TaylorFeatures(2)}
 ESTIMATORS = [
     nf.ExactGPRegressor(random_state=0),
     nf.ExactGPRegressor(**FIXED),
@@ -20,6 +21,11 @@ ESTIMATORS = [
     nf.FeatureGPRegressor(FOURIER, **FIXED),
     nf.FeatureGPRegressor(MACLAURIN, random_state=0),
     nf.FeatureGPRegressor(MACLAURIN, **FIXED),
+    nf.LocalGPRegressor(random_state=0),
+    nf.LocalGPRegressor(**FIXED),
+    nf.LocalGPRegressor(**FIXED, **LOCAL),
+    nf.LocalGPRegressor(**FIXED, **LOCAL, centers="net", blend=True, random_state=0),
+    nf.LocalGPRegressor.from_paper(16, **FIXED, random_state=0),
 ]
 
 
@@ -28,6 +34,8 @@ def expected_failures(estimator):
         reason = "weights are precisions: learning tells a sample of twice the precision from two samples"
     elif isinstance(getattr(estimator, "feature_map", None), nf.MaclaurinFeatures):
         reason = "the map adapts to the samples, whatever their weights"
+    elif getattr(estimator, "centers", None) == "farthest":
+        reason = "centres and features are chosen by the samples, whatever their weights"
     else:
         return {}
     return {"check_sample_weight_equivalence_on_dense_data": reason}
