@@ -99,7 +99,7 @@ def test_unit_of_targets(problem, factor, sign):
     assert_same(exact(problem).predict(problem.test, return_std=True), (sign * mean / factor, std / factor), problem)
 
 
-@given(problem=problems(**tame, max_samples=150), power=st.integers(-40, 40))
+@given(problem=problems(**tame, min_samples=2, max_samples=150), power=st.integers(-40, 40))
 def test_unit_of_targets_learnt(problem, power):
     """With everything learnt: the likelihood reached, for flat ones do not tell the hyperparameters.
 
@@ -130,7 +130,7 @@ def test_unit_of_inputs(problem, factor):
 @given(problem=problems(**tame), seed=seeds)
 def test_more_data_never_raises_the_variance(problem, seed):
     rng = np.random.default_rng(seed)
-    kept = rng.permutation(len(problem.X))[: rng.integers(2, len(problem.X) + 1)]
+    kept = rng.permutation(len(problem.X))[: rng.integers(1, len(problem.X) + 1)]
     weights = None if problem.weights is None else problem.weights[kept]
     _, fewer = exact(problem, problem.X[kept], problem.y[kept], weights).predict(problem.test, return_std=True)
     _, all_of_them = exact(problem).predict(problem.test, return_std=True)
@@ -140,7 +140,7 @@ def test_more_data_never_raises_the_variance(problem, seed):
 @given(problem=problems(**tame, max_samples=100), seed=seeds)
 def test_a_weight_of_two_is_a_row_that_comes_twice(problem, seed):
     weights = np.random.default_rng(seed).integers(0, 4, len(problem.X)).astype(float)
-    weights[:2] = 1, 2
+    weights[0] = 2
     repeated = np.repeat(np.arange(len(problem.X)), weights.astype(int))
     gp = nf.ExactGPRegressor(**problem.hyperparameters)
     one = gp.fit(problem.X, problem.y, weights).predict(problem.test, return_std=True)
