@@ -338,3 +338,16 @@ def test_nothing_to_learn_from(ard):
         found = learn_all(points, targets, ard=ard)
         assert np.all(np.isfinite([*found.kernel.length_scales.ravel(), found.kernel.variance, found.noise_variance]))
         assert found.noise_variance > 0
+
+
+def test_a_column_that_never_changes_is_as_good_as_not_there():
+    rng = np.random.RandomState(0)
+    X = np.column_stack([rng.uniform(0, 5, (200, 2)), np.full(200, 1e6)])
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the second column says nothing either
+        gp = nf.ExactGPRegressor(ard=True, random_state=0).fit(X, y)
+        without = nf.ExactGPRegressor(ard=True, random_state=0).fit(X[:, :2], y)
+    assert gp.log_marginal_likelihood() == pytest.approx(without.log_marginal_likelihood(), abs=0.1)
+    assert not any("length scale 3" in text for text in gp.learned_.on_bounds)
+    np.testing.assert_allclose(gp.predict(X + [0, 0, 1e6]), gp.predict(X), atol=0.01)

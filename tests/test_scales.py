@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import nearfield as nf
 from nearfield.kernels import Kernel
 from nearfield.local import TrainingSet
 from nearfield.scales import learn_with_scales
+from nearfield.search import Fixed
 
 
 def waves(X, length_scale, rng, n=1500):
@@ -25,7 +27,7 @@ def problem(length_scales, n=4000, side=30.0, noise=0.05, seed=0):
 def learn(X, y, n_scales):
     centered = (y - y.mean())[:, None]
     return learn_with_scales(
-        X, centered, n_scales, ard=False, rng=np.random.RandomState(0), time_budget=60.0, n_restarts=1
+        X, centered, n_scales, fixed=Fixed(), ard=False, rng=np.random.RandomState(0), time_budget=60.0, n_restarts=1
     )
 
 
@@ -41,6 +43,26 @@ def test_two_scales_are_found():
     lengths = learned.kernel.length_scales[:, 0]
     assert np.min(np.abs(np.log(lengths / 0.8))) < 0.25
     assert np.min(np.abs(np.log(lengths / 8.0))) < 0.5
+
+
+def test_two_scales_are_found_where_the_noise_is_given():
+    X, y = problem([0.8, 8.0])
+    model = nf.ExactGPRegressor(n_scales="auto", noise_variance=0.1, n_restarts=0, random_state=0).fit(X[:800], y[:800])
+    assert model.kernel_.n_scales >= 2
+    assert model.noise_variance_ == pytest.approx(0.1)
+
+
+def test_scales_that_coincide_are_merged_where_the_noise_is_given():
+    X, y = problem([2.0], n=800)
+    with pytest.warns(UserWarning, match="n_scales=3, but the data tell only"):
+        model = nf.ExactGPRegressor(n_scales=3, noise_variance=0.1, n_restarts=0, random_state=0).fit(X, y)
+    assert model.kernel_.n_scales < 3
+
+
+def test_learning_that_ran_out_of_time_says_so_with_several_scales():
+    X, y = problem([0.8, 8.0])
+    with pytest.warns(ConvergenceWarning, match="before it converged"):
+        nf.LocalGPRegressor(n_scales=2, time_budget=0.05, random_state=0).fit(X, y)
 
 
 def test_more_scales_than_the_data_tell_apart_are_dropped_with_a_note():

@@ -219,7 +219,7 @@ def test_a_loose_tolerance_is_cheap(tolerance):
         {"features": TaylorFeatures(7), "radius": 2.7},
         {"features": MaclaurinFeatures(33)},
         {"features": MaclaurinFeatures(33, exact_degrees=0), "radius": 2.7, "spacing": 1.3},
-        {"features": TaylorFeatures(7), "radius": None},
+        {"features": TaylorFeatures(7), "radius": None, "centers": "mean"},
         {"features": TaylorFeatures(7), "radius": None, "spacing": 1.3},
         {"features": "kernel"},
         {"features": "kernel", "radius": 2.7},

@@ -114,7 +114,7 @@ class Lattice:
         return group_rows(self.cells(X))
 
 
-def _middle(X: Floats) -> Floats:
+def middle(X: Floats) -> Floats:
     """Mean of the points, or their median where an outlier takes the mean so far away that their digits are lost."""
     mean, median = X.mean(axis=0), np.median(X, axis=0)
     result: Floats = np.where(np.abs(mean - median) < 2.0**20, mean, median)
@@ -198,9 +198,9 @@ def leaves(X: Floats, n_points: int, count: int, tree: KDTree | None = None) -> 
     done: list[tuple[Floats, Floats, Integers]] = []
     while groups:
         middles, reach, sizes = _extents_of(X, groups)
-        last = tree.query(middles, k=min(count, len(X)))[0][:, -1]
-        large = (reach > NEAR * last) & (sizes > 1)
-        done.append((middles[~large], np.maximum(reach, NEAR * last)[~large], sizes[~large]))
+        near = reach_of(middles, count, tree)
+        large = (reach > near) & (sizes > 1)
+        done.append((middles[~large], np.maximum(reach, near)[~large], sizes[~large]))
         groups = [half for i in np.flatnonzero(large) for half in _halves(X, groups[i])]
     return Leaves(*(np.concatenate(parts) for parts in zip(*done, strict=True)))
 
@@ -221,6 +221,12 @@ def _halves(X: Floats, group: Integers) -> tuple[Integers, Integers]:
     order = np.argsort(points[:, np.argmax(np.ptp(points, axis=0))], kind="stable")
     middle = len(group) // 2
     return group[order[:middle]], group[order[middle:]]
+
+
+def reach_of(centers: Floats, count: int, tree: KDTree) -> Floats:
+    """How far from each centre (C, d) a point may lie to be served by its `count` nearest points; shape (C,)."""
+    result: Floats = NEAR * tree.query(centers, k=min(count, len(tree.data)))[0][:, -1]
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,6 +251,30 @@ class Placement:
     lattice: Lattice | None
     cells: Integers | None = None
     reach: Floats | None = None
+
+    def serves(self, X: Floats) -> NDArray[np.bool_]:
+        """Whether each point (n, d) is as near to a centre as was promised."""
+        if len(self.centers) == 0 or (self.reach is None and self.spacing is None):
+            return np.ones(len(X), dtype=bool)
+        distance, owner = cKDTree(self.centers).query(X)
+        limit: Any = self.spacing if self.reach is None else self.reach[owner]
+        result: NDArray[np.bool_] = distance <= limit * (1 + 1e-9)
+        return result
+
+
+def completed(placement: Placement, X: Floats, n_points: int, count: int, tree: KDTree) -> Placement:
+    """Further centres, one a leaf, for the points that are not served: of so many nearest points, all must be near."""
+    assert placement.reach is not None
+    alone = X if len(placement.centers) == 0 else X[~placement.serves(X)]
+    if len(alone) == 0:
+        return placement
+    cells = leaves(alone, n_points, count, tree)
+    return Placement(
+        np.concatenate([placement.centers, cells.middles]),
+        None,
+        None,
+        reach=np.concatenate([placement.reach, cells.reach]),
+    )
 
 
 def place(
@@ -280,7 +310,7 @@ def place(
     if kind == "mean":
         return Placement(X.mean(axis=0)[None], spacing, lattice)
     if spacing is None or lattice is None:
-        return Placement(_middle(X)[None], spacing, lattice)
+        return Placement(middle(X)[None], spacing, lattice)
     if kind == "net":
         return Placement(greedy_net(X, spacing, rng), spacing, lattice)
     cells, owner = lattice.occupied(X)

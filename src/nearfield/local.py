@@ -175,6 +175,11 @@ class Plan:
     either_side: bool = True
     count: int | None = None
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether every centre is the exact Gaussian process."""
+        return self.features is None and self.radius is None and self.count is None
+
     def takes_kernel_space(self, n_points: int) -> bool:
         """Whether a neighbourhood of so many points is solved in kernel space."""
         if self.features is None:

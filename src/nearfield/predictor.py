@@ -252,6 +252,12 @@ class LocalPredictor(Predictor):
         )
         models: list[LocalModel] = []
         if self.models:
+            one, every = many.model_bytes(self.plan, data, self.placement.centers)
+            _memory.require(
+                max(one, every),
+                f"The local models of {len(data.X)} samples",
+                "Fit again to all of them: neighbourhoods, and how many, are chosen for the data there are.",
+            )
             models = many.update_all(self.plan, self.models, new, data, self.placement.centers, self.n_jobs)
         return LocalPredictor(self.plan, self.placement, models, self.open_centers, self.n_jobs, data, True)
 
@@ -269,6 +275,15 @@ class LocalPredictor(Predictor):
     def n_bytes(self) -> int:
         """Memory of models and data."""
         return super().n_bytes + self.data.X.nbytes + self.data.y.nbytes
+
+    def n_unseen(self) -> int:
+        """Number of training points that no model holds, nor one opened for them would."""
+        if self.open_centers or len(self.placement.centers) == 0:
+            return 0
+        if self.plan.radius is None:
+            return int(np.sum(~self.placement.serves(self.data.X))) if self.plan.count is not None else 0
+        distance, _ = self._nearest(cKDTree(self.placement.centers), self.data.X)
+        return int(np.sum(distance > self.plan.radius))
 
     def median_neighbours(self, centers: Floats) -> int:
         """Number of points in the neighbourhood of a centre, in the median."""

@@ -46,6 +46,10 @@ class Report:
         Stage -> time.
     model_bytes : int
         Memory of the fitted model, training data included.
+    served : float
+        Share of the samples that a centre is near to; for the others one is opened when they are asked for.
+    n_measured : int
+        Number of samples when the distance was measured, where data were taken in later; else 0.
     trials : tuple of (label, divergence, cost) of the candidates measured
     """
 
@@ -70,6 +74,8 @@ class Report:
     least_neighbours: int = 0
     degrees: tuple[int, ...] = ()
     variance_shares: tuple[float, ...] = (1.0,)
+    served: float = 1.0
+    n_measured: int = 0
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
@@ -78,7 +84,8 @@ class Report:
     @property
     def title(self) -> str:
         """What it is the report of."""
-        return f"Local Gaussian process on {self.n_samples} samples of {self.n_features} columns"
+        columns = "1 column" if self.n_features == 1 else f"{self.n_features} columns"
+        return f"Local Gaussian process on {self.n_samples} samples of {columns}"
 
     def rows(self) -> list[tuple[str, str]]:
         """The report line by line, as (name, text)."""
@@ -95,6 +102,8 @@ class Report:
         ]
 
     def _distance(self) -> str:
+        if self.divergence is None and self.served < 1:
+            return "not known, since some samples are far from all centres"
         if self.divergence is None:
             return "not measured, since everything was given"
         if self.divergence == 0 and self.radius is None and self.n_components == 0 and not self.least_neighbours:
@@ -104,6 +113,7 @@ class Report:
             f"{self.divergence:.1e} nats of KL per test point from the exact Gaussian process "
             f"(standard error {self.divergence_error:.0e}, {self.n_probes} probes), "
             f"{verdict} the tolerance of {self.tolerance:g}"
+            + (f"; measured at the fit, with {self.n_measured} samples" if self.n_measured else "")
         )
 
     def _scales(self) -> list[tuple[str, str]]:
@@ -118,7 +128,8 @@ class Report:
         if self.n_centers == 0:
             text = "every test point"
         elif self.spacing is not None:
-            text += f", every point within {self.spacing:g} length scales of one"
+            share = "every point" if self.served == 1 else f"{self.served:.0%} of the points"
+            text += f", {share} within {self.spacing:g} length scales of one"
         if self.n_components:
             degrees = ", ".join(map(str, self.degrees))
             kind = f"Taylor features of degree {degrees}" if self.degrees else "features"

@@ -28,13 +28,14 @@ def learn_with_scales(
     y: Floats,
     n_scales: int | None,
     *,
+    fixed: Fixed,
     ard: bool,
     rng: np.random.RandomState,
     time_budget: float,
     blocks: list[Block] | None = None,
     **options: Any,
 ) -> Learned:
-    """Learn everything, the number of Gaussians included.
+    """Learn length scales and variances, the number of Gaussians included.
 
     Parameters
     ----------
@@ -43,6 +44,8 @@ def learn_with_scales(
         Centred targets.
     n_scales : int or None
         Number of Gaussians, more than 1; None picks it. Those that vanish or coincide are dropped in either case.
+    fixed : Fixed
+        May give the noise variance.
     blocks : list of Block or None
         Blocks to learn from and to judge by; None chooses them.
     **options
@@ -58,7 +61,7 @@ def learn_with_scales(
         found = learn(
             X,
             y,
-            fixed=Fixed(),
+            fixed=fixed,
             n_scales=J,
             ard=ard,
             rng=rng,
@@ -82,9 +85,9 @@ def learn_with_scales(
                 break
             best = further
     best = replace(best, seconds=time.perf_counter() - began)
-    if best.kernel.n_scales == 1:  # a further scale on its bound says no more than that it is one too many
-        for message in complaints(best, time_budget):
-            warn(message)
+    # A further scale on its bound says no more than that it is one too many.
+    for message in complaints(best if best.kernel.n_scales == 1 else replace(best, on_bounds=()), time_budget):
+        warn(message)
     return best
 
 

@@ -114,7 +114,8 @@ class Space:
         elif fixed.variances is not None:
             J = len(fixed.variances)
         q = fixed.length_scales.shape[1] if fixed.length_scales is not None else (X.shape[1] if ard else 1)
-        columns = np.ones(1) if q == 1 else np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
+        spreads, sizes = X.std(axis=0), np.abs(X).max(axis=0, initial=1.0)
+        columns = np.ones(1) if q == 1 else np.where(spreads > 0, spreads, sizes)
         extents = extents or measure(X / columns, np.random.RandomState(0))
         given = np.full(J * q + J + 1, np.nan)
         if fixed.length_scales is not None:
@@ -127,6 +128,9 @@ class Space:
         lengths = np.log(np.tile(columns, J))
         lower = np.concatenate([lengths + np.log(shortest), np.full(J, np.log(1e-6 * spread)), [np.log(1e-8 * spread)]])
         upper = np.concatenate([lengths + np.log(longest), np.full(J, np.log(1e4 * spread)), [np.log(10 * spread)]])
+        if q > 1:  # of a column that never changes nothing can be learnt: it is as good as not there
+            silent = np.flatnonzero(np.tile(spreads == 0, J))
+            lower[silent] = upper[silent]
         names = (*(f"length scale {i + 1}" for i in range(J * q)), *(f"signal variance {j + 1}" for j in range(J)))
         is_degenerate = spread == CONSTANT_SPREAD or extents.extent == 0
         return cls(extents, columns, spread, is_degenerate, J, given, lower, upper, (*names, "noise variance"))
@@ -208,7 +212,7 @@ class Space:
         found = []
         for i in np.flatnonzero(self.free):
             at_lower, at_upper = theta[i] <= self.lower[i] + 1e-3, theta[i] >= self.upper[i] - 1e-3
-            if at_lower or at_upper:
+            if (at_lower or at_upper) and self.lower[i] < self.upper[i]:
                 found.append(f"{self.names[i]} = {np.exp(theta[i]):.3g} ({_advice(self.names[i], bool(at_upper))})")
         return tuple(found)
 

@@ -130,8 +130,10 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             wanted = wanted or 1
             if wanted == 1 and not fixed.is_complete:
                 options["blocks"] = make_blocks()
-        if wanted != 1 and fixed.length_scales is None and fixed.variances is None and fixed.noise_variance is None:
-            self.learned_ = learn_with_scales(X, y, wanted, **options)
+        if self.ard and fixed.length_scales is not None and fixed.length_scales.shape[1] < X.shape[1]:
+            warn("ard=True has no effect where length_scale is given: give one length scale a column instead.")
+        if wanted != 1 and fixed.length_scales is None and fixed.variances is None:
+            self.learned_ = learn_with_scales(X, y, wanted, fixed=fixed, **options)
             if wanted is not None and self.learned_.kernel.n_scales < wanted:
                 warn(
                     f"n_scales={wanted}, but the data tell only {self.learned_.kernel.n_scales} apart; those are kept."
@@ -196,11 +198,9 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             return given[:, None]
         if given.ndim == 1 and J == 1 and len(given) == d:
             return given[None, :]
-        if given.ndim == 1 and n_scales is None:
-            return given[:, None]
         raise ValueError(
             f"{describe(self, 'length_scale')} must be a positive number, {d} of them (one per column of X), or one "
-            f"entry a scale for n_scales={J}. Got {self.length_scale!r}."
+            f"entry a scale with n_scales saying how many. Got {self.length_scale!r} with n_scales={self.n_scales!r}."
         )
 
     def _positives(self, name: str, value: Any) -> Floats:

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.neighbors import KDTree
 
-from .. import local, tuning
+from .. import centers, local, tuning
+from .._array import in_units
 from .._validation import check_bool, check_integer, check_option, check_positive, check_random_state, describe
+from .._warnings import warn
 from ..features import MaclaurinFeatures, TaylorFeatures, taylor
 from ..kernels import Kernel
 from ..local import LocalFeatures, Plan
@@ -20,6 +23,8 @@ from ._base import GPRegressor
 Floats = NDArray[Any]
 
 CENTERS = ("auto", "grid", "net", "farthest", "kmeans", "random", "mean", "test")
+SPACED = ("auto", "grid", "net", "farthest")  # as many as the spacing asks for
+COUNTED = ("farthest", "kmeans", "random")  # as many as `n_centers`
 
 
 class LocalParameters(GPRegressor):
@@ -47,6 +52,11 @@ class LocalParameters(GPRegressor):
             raise ValueError(
                 f"{describe(self, 'features')} must be 'auto', 'kernel', TaylorFeatures or MaclaurinFeatures. "
                 f"Got {self.features!r}."
+            )
+        if self.radius is None and features is not None and _is_auto(self.spacing) and self._are_spaced():
+            raise ValueError(
+                f"{describe(self, 'radius')}=None takes all points for every centre, and nothing then tells how many "
+                "centres: give spacing, or n_centers with centers='farthest', or centers='mean' for one."
             )
         return tuning.Request(
             check_positive(self, "tolerance"),
@@ -91,6 +101,11 @@ class LocalParameters(GPRegressor):
                 "as given",
             )
         plan = replace(plan, correction=bool(self.correction))
+        if request.radius is not None and request.spacing is not None and request.radius < request.spacing:
+            warn(
+                f"radius={request.radius:g} is smaller than spacing={request.spacing:g}: samples that are farther than "
+                "the radius from every centre are not used. A radius of twice the spacing is usual."
+            )
         candidate = tuning.Candidate(request.spacing if request.spacing is not None else np.inf, plan, label)
         return tuning.Choice(candidate, np.nan, np.nan, True, "spacing, radius and features were given")
 
@@ -115,9 +130,48 @@ class LocalParameters(GPRegressor):
         return given
 
     def _check_n_centers(self) -> int | None:
-        if self.n_centers is None and not (isinstance(self.centers, str) and self.centers in ("kmeans", "random")):
+        kind = self.centers if isinstance(self.centers, str) else "those given"
+        if self.n_centers is None and kind not in ("kmeans", "random"):
             return None
-        return check_integer(self, "n_centers", 1)
+        n_centers = check_integer(self, "n_centers", 1)
+        if kind not in COUNTED:
+            names = ", ".join(repr(name) for name in COUNTED)
+            warn(f"n_centers={n_centers} has no effect with centers={kind!r}: it is for {names}.")
+        return n_centers
+
+    def _are_spaced(self) -> bool:
+        """Whether the number of centres follows from the spacing."""
+        return isinstance(self.centers, str) and self.centers in SPACED and self.n_centers is None
+
+    def _place(
+        self,
+        kind: Any,
+        n_centers: int | None,
+        X: Floats,
+        candidate: tuning.Candidate,
+        rng: np.random.RandomState,
+        tree: KDTree | None = None,
+    ) -> centers.Placement:
+        """Centres as asked for, for the plan chosen, of points `X` in units of the length scale."""
+        plan = candidate.plan
+        if isinstance(kind, np.ndarray):
+            kind = in_units(kind, self._unit)
+        if plan.is_exact:  # all models would be the same
+            return centers.Placement(centers.middle(X)[None], None, None)
+        spacing = candidate.spacing if np.isfinite(candidate.spacing) else None
+        if candidate.cell_points is None:
+            return centers.place(kind, X, spacing, n_centers, rng)
+        assert plan.count is not None
+        tree = KDTree(X) if tree is None else tree
+        chosen = centers.Placement(X[:0], None, None, reach=np.empty(0))
+        if not self._are_spaced():
+            chosen = centers.place(kind, X, None, n_centers, rng)
+            if len(chosen.centers) == 0:  # each test point will be one
+                return chosen
+            chosen = replace(chosen, reach=centers.reach_of(chosen.centers, plan.count, tree))
+            if not self.open_centers:
+                return chosen
+        return centers.completed(chosen, X, candidate.cell_points, plan.count, tree)
 
 
 def _is_auto(value: Any) -> bool:

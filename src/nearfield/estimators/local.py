@@ -211,7 +211,8 @@ class LocalGPRegressor(LocalParameters):
         self.y_mean_, self._weight, self._offset = sampled.mean, sampled.weight, sampled.mean
         clock.lap("sample")
         choice, self._predictor = fit_local(self, passes, sampled, rng, clock)
-        self._take_over(choice, self._predictor.placement, clock)
+        placement = self._predictor.placement
+        self._take_over(choice, placement, clock, self._share_served(placement, self._in_length_scales(sampled.rows.X)))
         return self
 
     def _fit_arrays(self, X: Floats, y: Floats, weights: Floats | None) -> Self:
@@ -235,24 +236,18 @@ class LocalGPRegressor(LocalParameters):
         choice = self._choose(kernel, data, request, rng)
         clock.lap("tuning")
 
-        plan = choice.candidate.plan
-        spacing = choice.candidate.spacing if np.isfinite(choice.candidate.spacing) else None
-        if isinstance(kind, np.ndarray):
-            kind = self._in_length_scales(kind)
-        if choice.candidate.cell_points is not None and isinstance(kind, str) and kind == "auto":
-            assert plan.count is not None
-            cells = centers.leaves(data.X, choice.candidate.cell_points, plan.count, data.tree)
-            placement = centers.Placement(cells.middles, None, None, reach=cells.reach)
-        else:
-            placement = centers.place(kind, data.X, spacing, n_centers, rng)
+        placement = self._place(kind, n_centers, data.X, choice.candidate, rng, data.tree)
         clock.lap("centres")
 
+        plan = choice.candidate.plan
         self._predictor = LocalPredictor.fit(plan, data, placement, bool(self.open_centers), self.n_jobs)
         clock.lap("fitting")
-        self._take_over(choice, placement, clock)
+        self._take_over(choice, placement, clock, self._share_served(placement, data.X))
         return self
 
-    def _take_over(self, choice: tuning.Choice, placement: centers.Placement, clock: _Clock) -> None:
+    def _take_over(
+        self, choice: tuning.Choice, placement: centers.Placement, clock: _Clock, served: float = 1.0
+    ) -> None:
         """Set the fitted attributes that users see, and warn where the tolerance could not be met."""
         spacing, plan = choice.candidate.spacing, choice.candidate.plan
         self.spacing_ = spacing if np.isfinite(spacing) else None
@@ -260,8 +255,7 @@ class LocalGPRegressor(LocalParameters):
         self.feature_map_ = plan.features
         self.centers_ = placement.centers * self._unit
         some = placement.centers[:: max(len(placement.centers) // 1000, 1)]
-        self._make_report(choice, clock, self._predictor.median_neighbours(some))
-        self._warn_unmet(choice)
+        self._make_report(choice, clock, self._predictor.median_neighbours(some), served)
         if self.blend and self.spacing_ is None and len(self.centers_) > 1:
             warn(
                 "blend=True has no effect here: neighbourhoods are so many nearest points, in cells of several sizes. "
@@ -292,14 +286,29 @@ class LocalGPRegressor(LocalParameters):
             on_device().update_local(self, X, y, sample_weight, bool(forget))
             return self
         take_in(self, X, y, sample_weight, bool(forget))
-        predictor = self._predictor
+        if isinstance(self._predictor, LocalPredictor) and (unseen := self._predictor.n_unseen()):
+            warn(
+                f"{unseen} of {self._predictor.n_samples} samples are in no neighbourhood, and open_centers=False "
+                "opens none for them: where they are, the prior answers. Fit again, or with open_centers=True."
+            )
+        self._renew_report(self._predictor.median_neighbours(self._predictor.placement.centers[:1000]))
+        return self
+
+    def _renew_report(self, median_neighbours: int) -> None:
+        """Say what has changed with data taken in later, and that the distance was measured before."""
+        predictor, before = self._predictor, self.report_
         self.report_ = replace(
-            self.report_,
+            before,
             n_samples=predictor.n_samples,
             n_kernel_space=predictor.n_kernel_space,
+            median_neighbours=median_neighbours,
             model_bytes=predictor.n_bytes,
+            n_measured=before.n_measured or before.n_samples,
         )
-        return self
+
+    def _share_served(self, placement: centers.Placement, X: Floats) -> float:
+        """Share of the samples that are as near to a centre as the measurements assume."""
+        return 1.0 if self._are_spaced() else float(np.mean(placement.serves(X)))
 
     def _unit_of_length(self) -> Floats:
         """What local models measure in: the shortest length scale."""
@@ -395,17 +404,27 @@ class LocalGPRegressor(LocalParameters):
     # ---- parameters and report -----------------------------------------------------------------------------------
 
     def _warn_unmet(self, choice: tuning.Choice) -> None:
-        if not choice.met:
+        if not choice.met and not np.isnan(choice.divergence):
             warn(
                 f"tolerance={self.tolerance:g} could not be met: {choice.divergence:.1e} nats of KL per test point "
                 "from the exact Gaussian process were reached. A larger tolerance accepts it; radius, spacing and "
                 "features can be set by hand."
             )
 
-    def _make_report(self, choice: tuning.Choice, clock: _Clock, median_neighbours: int) -> None:
+    def _make_report(self, choice: tuning.Choice, clock: _Clock, median_neighbours: int, served: float = 1.0) -> None:
+        """Set `report_`, and warn of what it has to say; `served` is the share of samples that have a centre nearby."""
         measured = not np.isnan(choice.divergence)
+        if measured and served < 1 and not self.open_centers:
+            measured = False
+            warn(
+                f"{1 - served:.2g} of the samples are farther from all centres than the measurements assume, and "
+                "open_centers=False opens none for them: how far the model is from the exact Gaussian process is not "
+                "known. More centres, or open_centers=True, would tell."
+            )
+        elif measured:
+            self._warn_unmet(choice)
         predictor, radius = self._predictor, self.radius_
-        exact = predictor.plan.features is None and radius is None and predictor.plan.count is None
+        exact = predictor.plan.is_exact
         self.report_ = Report(
             n_samples=predictor.n_samples,
             n_features=self.n_features_in_,
@@ -432,6 +451,7 @@ class LocalGPRegressor(LocalParameters):
             variance_shares=tuple((self.kernel_.variances / self.kernel_.variance).tolist()),
             seconds=clock.laps,
             model_bytes=predictor.n_bytes,
+            served=served,
             trials=tuple((t.candidate.label, t.divergence, t.cost) for t in choice.trials),
         )
 

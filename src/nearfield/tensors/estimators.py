@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from .. import centers
 from .._array import Array as Tensor
 from .._array import in_units, like, on_host
 from .._validation import check_random_state, describe
@@ -209,7 +207,7 @@ def fit_local(gp: Any, X: Any, y: Any, sample_weight: Any, clock: Any) -> None:
 
     plan, spacing = choice.candidate.plan, choice.candidate.spacing
     gp.spacing_, gp.radius_, gp.feature_map_ = (spacing if np.isfinite(spacing) else None), plan.radius, plan.features
-    placement = _place(gp, kind, n_centers, choice.candidate, points, rng)
+    placement, served = _place(gp, kind, n_centers, choice.candidate, points, rng)
     gp.centers_ = placement.centers * like(gp._unit, placement.centers)
     clock.lap("centres")
 
@@ -220,8 +218,7 @@ def fit_local(gp: Any, X: Any, y: Any, sample_weight: Any, clock: Any) -> None:
     if X.is_cuda:
         torch.cuda.synchronize(X.device)
     clock.lap("fitting")
-    gp._make_report(choice, clock, _median_neighbours(plan, data, placement))
-    gp._warn_unmet(choice)
+    gp._make_report(choice, clock, _median_neighbours(plan, data, placement), served)
 
 
 def update_local(gp: Any, X: Any, y: Any, sample_weight: Any, forget: bool) -> None:
@@ -241,12 +238,7 @@ def update_local(gp: Any, X: Any, y: Any, sample_weight: Any, forget: bool) -> N
     earlier = 0.0 if forget else gp._weight
     mean = (gp.y_mean_ * earlier + weighted_mean(y, weights) * added) / (earlier + added)
     gp._predictor, gp.y_mean_, gp._weight = predictor, mean, earlier + added
-    gp.report_ = replace(
-        gp.report_,
-        n_samples=len(data.X),
-        n_kernel_space=predictor.n_kernel_space,
-        model_bytes=predictor.n_bytes,
-    )
+    gp._renew_report(_median_neighbours(old.plan, data, old.placement))
 
 
 def predict_local(gp: Any, X: Any, return_std: bool, include_noise: bool) -> Any:
@@ -277,20 +269,17 @@ def _sample(gp: Any, X: Tensor, radius: float | None, rng: np.random.RandomState
 
 
 def _place(
-    gp: Any, kind: Any, n: int | None, candidate: Any, points: Tensor, rng: np.random.RandomState
-) -> TensorPlacement:
-    """Centres: on the device where they lie on a lattice, elsewhere as for NumPy."""
-    is_auto = isinstance(kind, str) and kind == "auto"
-    on_lattice = is_auto or (isinstance(kind, str) and kind == "grid")
+    gp: Any, kind: Any, n_centers: int | None, candidate: Any, points: Tensor, rng: np.random.RandomState
+) -> tuple[TensorPlacement, float]:
+    """Centres, and the share of points they serve: on the device where they lie on a lattice, else as for NumPy."""
+    on_lattice = isinstance(kind, str) and kind in ("auto", "grid")
     if on_lattice and gp.spacing_ is not None and points.shape[1] <= MAX_GRID_COLUMNS:
-        return place(points, gp.spacing_)
-    if isinstance(kind, np.ndarray):
-        kind = np.clip(kind / gp._unit, -1e100, 1e100)
-    if candidate.cell_points is not None and is_auto:
-        found = centers.leaves(_double(points), candidate.cell_points, candidate.plan.count)
-        return TensorPlacement(like(found.middles, points), None, None, reach=like(found.reach, points))
-    placed = centers.place(kind, _double(points), gp.spacing_, n, rng)
-    return TensorPlacement(like(placed.centers, points), gp.spacing_, placed.lattice)
+        return place(points, gp.spacing_), 1.0
+    host = _double(points)
+    placed = gp._place(kind, n_centers, host, candidate, rng)
+    reach = None if placed.reach is None else like(placed.reach, points)
+    placement = TensorPlacement(like(placed.centers, points), placed.spacing, placed.lattice, reach=reach)
+    return placement, gp._share_served(placed, host)
 
 
 def _median_neighbours(plan: Plan, data: TensorSet, placement: TensorPlacement) -> int:
