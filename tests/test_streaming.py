@@ -350,12 +350,18 @@ def test_one_row_is_enough_where_nothing_is_learnt():
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
-def test_other_numbers_of_targets_are_refused():
+@pytest.mark.parametrize("fitted, given", [(1, 2), (2, 1), (2, 3)])
+@pytest.mark.parametrize("sample_size", [500, 5000])
+@pytest.mark.parametrize("name", ["local", "feature"])
+def test_other_numbers_of_targets_are_refused(name, sample_size, fitted, given):
     X, y, _ = make_data(1000)
-    model = nf.LocalGPRegressor(**PLANNED).fit(ArraySource(X, y, sample_size=500))
-    with pytest.raises(ValueError):
-        model.partial_fit(ArraySource(X, np.stack([y, y], axis=1)))
-    assert model.predict(X).shape == (len(X),)
+    targets = [None, y, np.stack([y, y + 100], axis=1), np.stack([y, y, y], axis=1)]
+    model = nf.LocalGPRegressor(**PLANNED) if name == "local" else feature_model()
+    model.fit(ArraySource(X, targets[fitted], sample_size=sample_size))
+    before = model.predict(X)
+    with pytest.raises(ValueError, match=f"'y' argument must have {fitted} targets as in fit. Got {given}"):
+        model.partial_fit(ArraySource(X, targets[given]))
+    np.testing.assert_array_equal(model.predict(X), before)
 
 
 def test_models_that_do_not_fit_are_refused_with_the_number(monkeypatch):

@@ -54,6 +54,12 @@ def check_positive(estimator: object, name: str) -> float:
     return float(value)
 
 
+def check_n_targets(k: int, expected: int) -> None:
+    """Refuse targets of another number than those fitted, before arithmetic would spread them over each other."""
+    if k != expected:
+        raise ValueError(f"The 'y' argument must have {expected} targets as in fit. Got {k}.")
+
+
 def check_length_scale(estimator: object, n_columns: int, name: str = "length_scale") -> NDArray[np.float64]:
     """Positive length scales, one or one per column.
 

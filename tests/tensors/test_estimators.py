@@ -308,3 +308,15 @@ def test_what_needs_arrays_says_so(tmp_path):
         with pytest.raises(ValueError, match=r"NumPy arrays|pickle"):
             call()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("fitted, given", [(1, 2), (2, 1)])
+@pytest.mark.parametrize("name", ["Fourier", "local"])
+def test_other_numbers_of_targets_are_refused(name, fitted, given):
+    X, y, _ = map(torch.as_tensor, problem(n=300))
+    targets = {1: y, 2: torch.stack([y, y + 100], dim=1)}
+    model = clone(MODELS[name]).fit(X, targets[fitted])
+    before = model.predict(X)
+    with pytest.raises(ValueError, match=f"'y' argument must have {fitted} targets as in fit. Got {given}"):
+        model.partial_fit(X, targets[given])
+    assert torch.equal(model.predict(X), before)

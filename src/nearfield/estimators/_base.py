@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from .. import _memory
 from .._array import Array, is_tensor, like, namespace
 from .._progress import ProgressLine
-from .._validation import check_integer, check_positive, check_random_state, describe
+from .._validation import check_integer, check_n_targets, check_positive, check_random_state, describe
 from .._warnings import warn
 from ..blocks import Block
 from ..kernels import Kernel
@@ -88,8 +88,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
     def _check_targets(self, k: int) -> None:
         """Refuse other numbers of targets than those fitted."""
-        if k != len(self.y_mean_):
-            raise ValueError(f"The 'y' argument must have {len(self.y_mean_)} targets as in fit. Got {k}.")
+        check_n_targets(k, len(self.y_mean_))
 
     def _validate_test(self, X: ArrayLike) -> Floats:
         check_is_fitted(self, "kernel_")

@@ -13,6 +13,7 @@ from .._array import in_units
 from .._batches import Batch, SourceError
 from .._output import check_fitted_on
 from .._source import ArraySource, Source, as_source
+from .._validation import check_n_targets
 from .._warnings import warn
 from ..centers import Lattice, Placement
 from ..coverage import MAX_COLUMNS, Occupied
@@ -217,7 +218,6 @@ def take_in(model: LocalGPRegressor, X: Any, y: Any, sample_weight: Any, forget:
         return
     predictor = continue_local(model, source, forget)
     if predictor.state.n:
-        model._check_targets(len(predictor.state.total))
         model.y_mean_, model._weight = predictor.state.total / predictor.state.weight, predictor.state.weight
     model._predictor = predictor
 
@@ -275,6 +275,7 @@ class FeatureSums(Reduction):
 
     def update(self, state: Statistics | None, batch: Batch) -> Statistics:
         """See `Reduction`."""
+        check_n_targets(batch.targets.shape[1], len(self.model._offset))
         new = self.model._sums(batch.X, batch.targets - self.model._offset, batch.weights)
         return new if state is None else state + new
 

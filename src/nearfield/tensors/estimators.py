@@ -150,6 +150,7 @@ def update_feature(gp: Any, X: Any, y: Any, sample_weight: Any, forget: bool) ->
     """`FeatureGPRegressor.partial_fit` on a fitted model."""
     X, y, weights = checks.training(gp, X, y, sample_weight, reset=False)
     checks.test(gp, X, gp.statistics_.gram)
+    gp._check_targets(y.shape[1])
     new = _sums(gp, X, y - gp._offset, weights)
     _condition(gp, new if forget else gp.statistics_ + new)
 
@@ -229,8 +230,7 @@ def update_local(gp: Any, X: Any, y: Any, sample_weight: Any, forget: bool) -> N
     X, y, weights = checks.training(gp, X, y, sample_weight, reset=False)
     old = gp._predictor
     checks.test(gp, X, old.data.X)
-    if y.shape[1] != len(gp.y_mean_):
-        raise ValueError(f"The 'y' argument must have {len(gp.y_mean_)} targets as in fit. Got {y.shape[1]}.")
+    gp._check_targets(y.shape[1])
     arrays = in_units(X, gp._unit), y - gp._offset, _local_noise(gp, X, weights)
     if not forget:
         before = old.data.X, old.data.y[:, :-1], old.data.noise
