@@ -350,7 +350,7 @@ def test_one_row_is_enough_where_nothing_is_learnt():
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
-@pytest.mark.parametrize("fitted, given", [(1, 2), (2, 1), (2, 3)])
+@pytest.mark.parametrize(("fitted", "given"), [(1, 2), (2, 1), (2, 3)])
 @pytest.mark.parametrize("sample_size", [500, 5000])
 @pytest.mark.parametrize("name", ["local", "feature"])
 def test_other_numbers_of_targets_are_refused(name, sample_size, fitted, given):

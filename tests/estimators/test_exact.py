@@ -518,6 +518,8 @@ def test_duplicates_without_noise(options):
     assert np.all(np.isfinite(gp.predict(x + 0.1)))
     with pytest.raises(ValueError, match=r"Samples 3 and 15 .* different targets.*noise_variance"):
         gp.fit(twice, targets + np.eye(24)[15])
+    with pytest.raises(ValueError, match=r"Samples 3 and 15 "):  # as the user counts them
+        gp.fit(twice, targets + np.eye(24)[15], 1.0 - np.eye(24)[1])
 
 
 def test_duplicates_with_different_targets_are_averaged_where_there_is_noise():

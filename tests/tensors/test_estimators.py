@@ -310,7 +310,7 @@ def test_what_needs_arrays_says_so(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("fitted, given", [(1, 2), (2, 1)])
+@pytest.mark.parametrize(("fitted", "given"), [(1, 2), (2, 1)])
 @pytest.mark.parametrize("name", ["Fourier", "local"])
 def test_other_numbers_of_targets_are_refused(name, fitted, given):
     X, y, _ = map(torch.as_tensor, problem(n=300))
@@ -320,3 +320,16 @@ def test_other_numbers_of_targets_are_refused(name, fitted, given):
     with pytest.raises(ValueError, match=f"'y' argument must have {fitted} targets as in fit. Got {given}"):
         model.partial_fit(X, targets[given])
     assert torch.equal(model.predict(X), before)
+
+
+@pytest.mark.parametrize("name", ["exact", "local"])
+def test_samples_that_contradict_each_other_are_refused_without_noise(name):
+    x = np.linspace(0, 6, 13)[:, None]
+    twice, weights = np.concatenate([x, x]), np.ones(26)
+    model = clone(MODELS[name]).set_params(noise_variance=0.0, length_scale=0.4)
+    for expected, found in zip(*both(model, twice, np.sin(twice[:, 0]), x, weights=weights), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    weights[1] = 0.0
+    tensors = map(torch.as_tensor, (twice, np.sin(twice[:, 0]) + np.eye(26)[16], weights))
+    with pytest.raises(ValueError, match=r"Samples 3 and 16 .* different targets.*noise_variance"):
+        model.fit(*tensors)

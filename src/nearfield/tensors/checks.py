@@ -36,7 +36,9 @@ def training(
         raise ValueError("The 'sample_weight' argument must be one non-negative number a sample.")
     used = weights > 0
     if int(used.sum()) < least:
-        raise ValueError(f"The 'sample_weight' argument must be positive for at least {least} sample{'s' * (least > 1)}.")
+        raise ValueError(
+            f"The 'sample_weight' argument must be positive for at least {least} sample{'s' * (least > 1)}."
+        )
     return found[used], targets[used], weights[used]
 
 

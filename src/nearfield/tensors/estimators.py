@@ -11,7 +11,8 @@ import torch
 
 from .. import centers
 from .._array import Array as Tensor
-from .._array import in_units, like, on_host
+from .._array import in_units, indices_like, like, on_host
+from .._repeats import distinct_points
 from .._validation import check_random_state, describe
 from ..features import MaclaurinFeatures
 from ..kernels import Kernel
@@ -108,6 +109,9 @@ def score(gp: Any, X: Tensor, y: Tensor, sample_weight: Tensor | None) -> float:
 def fit_exact(gp: Any, X: Any, y: Any, sample_weight: Any) -> None:
     """`ExactGPRegressor.fit`."""
     X, y, weights = checks.training(gp, X, y, sample_weight)
+    if gp._check_noise() == 0:
+        kept = _distinct_points(X, y, sample_weight)
+        X, y, weights = X[kept], y[kept], None  # weights share out the noise, and there is none
     n = len(X)
     memory.require(
         3.2 * X.element_size() * n * n,
@@ -119,6 +123,12 @@ def fit_exact(gp: Any, X: Any, y: Any, sample_weight: Any) -> None:
     learn(gp, X, y - y_mean, weights)
     gp._posterior = TensorKernelPosterior.from_points(gp.kernel_, X, y - y_mean, noise_of(gp, X, weights))
     gp.y_mean_ = y_mean
+
+
+def _distinct_points(X: Tensor, y: Tensor, sample_weight: Tensor | None) -> Tensor:
+    """See `distinct_points`; found on the host."""
+    weights = None if sample_weight is None else on_host(sample_weight)
+    return indices_like(distinct_points(on_host(X), on_host(y), weights), X)
 
 
 def predict_exact(gp: Any, X: Any, *what: bool) -> Any:
@@ -190,6 +200,8 @@ def _condition(gp: Any, sums: TensorStatistics) -> None:
 def fit_local(gp: Any, X: Any, y: Any, sample_weight: Any, clock: Any) -> None:
     """`LocalGPRegressor.fit`."""
     X, y, weights = checks.training(gp, X, y, sample_weight)
+    if gp._check_noise() == 0:
+        _distinct_points(X, y, sample_weight)
     request, kind, n_centers = gp._check_request(), gp._check_centers(), gp._check_n_centers()
     if gp.blend:
         raise ValueError(f"{describe(gp, 'blend')} must be False where X is a tensor.")
