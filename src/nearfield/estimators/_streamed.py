@@ -215,11 +215,22 @@ def take_in(model: LocalGPRegressor, X: Any, y: Any, sample_weight: Any, forget:
         for batch in source.batches(n_features=model.n_features_in_):
             _add(model, batch, forget)
             forget = False
+        if forget:  # there were no rows to take the place of the earlier ones
+            _forget(model)
         return
     predictor = continue_local(model, source, forget)
     if predictor.state.n:
         model.y_mean_, model._weight = predictor.state.total / predictor.state.weight, predictor.state.weight
     model._predictor = predictor
+
+
+def _forget(model: LocalGPRegressor) -> None:
+    """No data: hyperparameters, centres and the mean of the targets stay."""
+    before = model._predictor
+    assert isinstance(before, LocalPredictor)
+    nothing = TrainingSet.of(before.data.X[:0], before.data.y[:0, :-1], before.data.noise[:0])
+    model._predictor = LocalPredictor.fit(before.plan, nothing, before.placement, before.open_centers, model.n_jobs)
+    model._weight = 0.0
 
 
 def _add(model: LocalGPRegressor, batch: Batch, forget: bool) -> None:

@@ -177,17 +177,18 @@ class FeatureGPRegressor(JointGPRegressor):
             on_device().update_feature(self, X, y, sample_weight, forget)
             return self
         source = as_source(X, y, sample_weight)
-        new: Statistics | None = None
+        new: Statistics | None
         if source is not None:
             check_fitted_on(self, source)
             new = Passes(source, self._check_progress()).run(FeatureSums(self), "sums")
         else:
             points, targets, weights = self._validate_training(X, y, sample_weight, reset=False)
             self._check_targets(targets.shape[1])
-            if len(points):
-                new = self._sums(points, targets - self._offset, weights)
-        if new is not None:  # there may be no rows of positive weight
+            new = self._sums(points, targets - self._offset, weights)
+        if new is not None:
             self._condition(new if forget else self.statistics_ + new)
+        elif forget:  # a source may have no rows of positive weight
+            self._condition(statistics.nothing(self._width, len(self._offset)))
         return self
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = False) -> Any:
@@ -332,7 +333,8 @@ class FeatureGPRegressor(JointGPRegressor):
         return statistics.total(statistics.accumulate(self._rows(X[c]), y[c], precision[c]) for c in self._chunks(X))
 
     def _condition(self, sums: Statistics) -> None:
-        mean = sums.targets[-1, :-1] / sums.targets[-1, -1]
+        # Where all data were forgotten, the mean of the targets stays, as the hyperparameters do.
+        mean = sums.targets[-1, :-1] / sums.targets[-1, -1] if sums.n else self.y_mean_ - self._offset
         posterior = FeaturePosterior.from_statistics(sums, mean)
         self.statistics_, self.y_mean_, self._posterior = sums, self._offset + mean, posterior
 
