@@ -505,6 +505,21 @@ def test_two_samples_are_enough():
     assert np.all((mean > 0.9) & (mean < 2.1))
 
 
+@pytest.mark.parametrize("n_targets", [None, 1, 2])
+def test_samples_at_no_points(n_targets):
+    X, y, X_test = problem(k=n_targets)
+    shape, gp = y.shape[1:], fixed().fit(X, y)
+    assert gp.sample_y(X_test[:0], 3).shape == (0, *shape, 3)
+    assert gp.sample_y(X_test[:4], 0).shape == (4, *shape, 0)
+
+
+@pytest.mark.parametrize("n_samples", [2.5, -1, "2", True])
+def test_bad_numbers_of_samples_are_refused(n_samples):
+    X, y, X_test = problem()
+    with pytest.raises(ValueError, match="'n_samples' argument must be an integer of at least 0"):
+        fixed().fit(X, y).sample_y(X_test, n_samples)
+
+
 @pytest.mark.parametrize("options", [{}, {"length_scale": 0.4, "signal_variance": 1.5}], ids=["learnt", "fixed"])
 def test_duplicates_without_noise(options):
     x = np.linspace(0, 3, 12)[:, None]

@@ -213,6 +213,7 @@ def test_covariances_samples_and_scores():
         assert model.score(*tensors[:2]) == pytest.approx(score)
         assert model.log_marginal_likelihood() == pytest.approx(likelihood)
         assert model.sample_y(tensors[2], 3).shape == (len(X_test), 3)
+        assert model.sample_y(tensors[2][:0], 3).shape == (0, 3)
 
 
 def test_models_that_would_fill_the_memory_are_made_at_prediction(monkeypatch):

@@ -282,7 +282,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         axes : mapping of column name to coordinates, or a sequence with an entry a column, default=None
             Coordinates are an array of numbers, a pair `(low, high)` written as a tuple, a single number (the column
             is held there and is no axis of the grid), or None: the range of the training data, as for columns left
-            out. Columns without names are x0, x1, ...
+            out; a column that is constant there is held. Columns without names are x0, x1, ...
         size : int or mapping of column name to int, default=100
             Number of points along axes that are given by their range.
         spacing : float or mapping of column name to float, default=None
@@ -384,9 +384,11 @@ class JointGPRegressor(GPRegressor):
         -------
         samples : ndarray of shape (m, n_samples), or (m, n_targets, n_samples)
         """
+        if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 0:
+            raise ValueError(f"The 'n_samples' argument must be an integer of at least 0. Got {n_samples!r}.")
         mean, covariance = self.predict(X, return_cov=True, include_noise=include_noise)
         rng = check_random_state(random_state)
-        m, k = mean.reshape(len(mean), -1).shape
+        m, k = len(mean), len(self.y_mean_)
         root = _square_root(covariance.reshape(m, m, k)[:, :, 0])  # targets share it
         draws = (root @ like(rng.standard_normal((m, k * n_samples)), root)).reshape(m, k, n_samples)
         draws += mean.reshape(m, k, 1)
