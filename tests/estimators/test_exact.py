@@ -505,6 +505,37 @@ def test_two_samples_are_enough():
     assert np.all((mean > 0.9) & (mean < 2.1))
 
 
+def test_words_are_refused_with_the_argument_and_the_column():
+    pd = pytest.importorskip("pandas")
+    X, y, _ = problem()
+    colours = np.resize(["red", "blue"], len(X))
+    frame = pd.DataFrame({"a": X[:, 0], "colour": colours})
+    named = r"^Input X of ExactGPRegressor must hold numbers only\. Got column 'colour': 'red'; encode such values"
+    plain = r"^Input X of ExactGPRegressor must hold numbers only\. Got 'red'; encode such values as numbers first\.$"
+    for table, words in ((frame, named), (frame.astype({"colour": "category"}), named), (frame.to_numpy(), plain)):
+        with pytest.raises(ValueError, match=words):
+            fixed().fit(table, y)
+    with pytest.raises(ValueError, match=named):
+        fixed().fit(pd.DataFrame({"a": X[:, 0], "colour": X[:, 1]}), y).predict(frame)
+    for targets in (colours, colours.tolist(), colours.astype(object), pd.Series(colours)):
+        with pytest.raises(
+            ValueError, match=r"^Input y of ExactGPRegressor must hold numbers only\. Got 'red'; encode"
+        ):
+            fixed().fit(X, targets)
+
+
+def test_numbers_written_as_text_are_numbers():
+    X, y, X_test = problem()
+    expected = fixed().fit(X, y).predict(X_test)
+    for text in (str, object):
+        written = fixed().fit(X.astype(str).astype(text), y.astype(str).astype(text))
+        assert_allclose(written.predict(X_test.astype(str)), expected)
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        fixed().fit(X, ["nan", *y[1:].astype(str)])
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        fixed().fit(X, [None, *y[1:]])
+
+
 @pytest.mark.parametrize("n_targets", [None, 1, 2])
 def test_samples_at_no_points(n_targets):
     X, y, X_test = problem(k=n_targets)

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from .. import _memory
 from .._array import Array, is_tensor, like, namespace
 from .._progress import ProgressLine
-from .._validation import check_integer, check_n_targets, check_positive, check_random_state, describe
+from .._validation import check_integer, check_n_targets, check_positive, check_random_state, describe, validated
 from .._warnings import warn
 from ..blocks import Block
 from ..kernels import Kernel
@@ -57,7 +57,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
     ) -> tuple[Floats, Floats, Floats | None]:
         """Training points (n, d), targets (n, k), weights (n,) or None: float64, and without points of weight 0."""
         least = self._least_samples() if reset else 1
-        points, targets = validate_data(
+        points, targets = validated(
             self,
             X,
             y,
@@ -67,7 +67,6 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             reset=reset,
             ensure_min_samples=least,
         )
-        targets = np.asarray(targets, dtype=np.float64)
         if reset:
             self._single_target = targets.ndim == 1
         targets = targets.reshape(len(targets), -1)
@@ -92,7 +91,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
     def _validate_test(self, X: ArrayLike) -> Floats:
         check_is_fitted(self, "kernel_")
-        result: Floats = validate_data(self, X, dtype=np.float64, reset=False, ensure_min_samples=0)
+        result: Floats = validated(self, X, dtype=np.float64, reset=False, ensure_min_samples=0)
         return result
 
     # ---- hyperparameters -----------------------------------------------------------------------------------------
