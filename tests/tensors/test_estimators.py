@@ -1,6 +1,7 @@
 """Tensors give what NumPy arrays give: same hyperparameters, same centres, same answers."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -334,3 +335,30 @@ def test_samples_that_contradict_each_other_are_refused_without_noise(name):
     tensors = map(torch.as_tensor, (twice, np.sin(twice[:, 0]) + np.eye(26)[16], weights))
     with pytest.raises(ValueError, match=r"Samples 3 and 16 .* different targets.*noise_variance"):
         model.fit(*tensors)
+
+
+@pytest.mark.parametrize("n", [1, 30])
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_scores_of_constant_targets_are_those_of_arrays(n_targets, n):
+    X, y, _ = problem(n=100)
+    y = y if n_targets == 1 else np.stack([y, y**2], axis=1)
+    constant, weights = np.full_like(y[:n], 4.0), np.linspace(1, 2, n)
+    model = clone(MODELS["exact"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of scikit-learn, on one sample
+        expected = model.fit(X, y).score(X[:n], constant, weights)
+        model.fit(torch.as_tensor(X), torch.as_tensor(y))
+        found = model.score(*map(torch.as_tensor, (X[:n], constant, weights)))
+    np.testing.assert_allclose(found, expected)
+
+
+def test_scores_need_tensors_alone():
+    X, y, _ = problem(n=100)
+    points, targets = torch.as_tensor(X), torch.as_tensor(y)
+    model = clone(MODELS["exact"]).fit(points, targets)
+    with pytest.raises(ValueError, match="X is a tensor, but y is a ndarray: make both tensors"):
+        model.score(points, y)
+    with pytest.raises(ValueError, match="X is a tensor, but sample_weight is a ndarray: make both tensors"):
+        model.score(points, targets, np.ones(100))
+    with pytest.raises(ValueError, match="X has 100 samples, but y has 50"):
+        model.score(points, targets[:50])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.metrics import r2_score
 
 from .. import centers
 from .._array import Array as Tensor
@@ -95,12 +96,10 @@ def predict_joint(
 
 def score(gp: Any, X: Tensor, y: Tensor, sample_weight: Tensor | None) -> float:
     """Coefficient of determination, averaged over the targets."""
-    mean = gp.predict(X).reshape(len(X), -1)
-    truth = y.reshape(len(X), -1)
-    weights = torch.ones_like(truth[:, :1]) if sample_weight is None else sample_weight[:, None]
-    left = (weights * (truth - mean) ** 2).sum(dim=0)
-    spread = (weights * (truth - (weights * truth).sum(dim=0) / weights.sum()) ** 2).sum(dim=0)
-    return float((1 - left / spread).mean())
+    mean = gp.predict(X)
+    truth = checks.companion(y, X, "y")
+    weights = None if sample_weight is None else _double(checks.companion(sample_weight, X, "sample_weight"))
+    return float(r2_score(_double(truth), _double(mean), sample_weight=weights))
 
 
 # ---- exact -------------------------------------------------------------------------------------------------------
