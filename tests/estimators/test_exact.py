@@ -17,8 +17,10 @@ from sklearn.preprocessing import StandardScaler
 
 import nearfield as nf
 from nearfield import _memory, metrics
+from nearfield._parallel import n_threads
 from nearfield.kernels import Kernel
 from nearfield.posterior import KernelPosterior
+from nearfield.sources import ArraySource
 
 FIXED = {"length_scale": 0.4, "signal_variance": 1.5, "noise_variance": 0.05}
 
@@ -448,6 +450,22 @@ def test_bad_n_jobs():
     X, y, _ = problem()
     with pytest.raises(ValueError, match="n_jobs"):
         nf.ExactGPRegressor(n_jobs=0).fit(X, y)
+
+
+@pytest.mark.parametrize("n_jobs", ["2", 2.0, True])
+def test_n_jobs_must_be_an_integer(n_jobs):
+    with pytest.raises(ValueError, match="'n_jobs' parameter must be None or an integer other than 0"):
+        n_threads(n_jobs)
+    assert n_threads(np.int64(2)) == 2
+
+
+def test_sources_are_refused():
+    X, y, _ = problem()
+    source = ArraySource(X, y)
+    words = "ExactGPRegressor needs all of X in memory and takes no source: LocalGPRegressor and FeatureGPRegressor do"
+    for call in (lambda: fixed().fit(source), lambda: fixed().fit(X, y).predict(source)):
+        with pytest.raises(TypeError, match=words):
+            call()
 
 
 def test_one_sample_is_enough_where_nothing_is_learnt():

@@ -12,6 +12,7 @@ from .. import _memory
 from .._array import is_tensor
 from .._fitting import all_or_nothing
 from .._repeats import distinct_points
+from .._source import refuse_source
 from ..posterior import KernelPosterior
 from ._base import JointGPRegressor, on_device
 
@@ -93,7 +94,7 @@ class ExactGPRegressor(JointGPRegressor):
         self.progress = progress
 
     @all_or_nothing
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyperparameters that are not given and condition on the data.
 
         Parameters
@@ -112,6 +113,7 @@ class ExactGPRegressor(JointGPRegressor):
         if is_tensor(X):
             on_device().fit_exact(self, X, y, sample_weight)
             return self
+        refuse_source(self, X)
         X, y, weights = self._validate_training(X, y, sample_weight)
         fixed, n_scales = self._check_hyperparameters(X.shape[1])
         if fixed.noise_variance == 0:
@@ -153,6 +155,7 @@ class ExactGPRegressor(JointGPRegressor):
             raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
         if self._fitted_on_tensors(X):
             return on_device().predict_exact(self, X, return_std, return_cov, include_noise)
+        refuse_source(self, X)
         X = self._validate_test(X)
         if return_cov:
             self._require_covariance(len(X), len(self._posterior.X))
