@@ -214,6 +214,13 @@ def test_predictions_for_a_data_frame(tmp_path):
         model.predict(frame[["v", "u"]])
 
 
+def test_targets_as_a_list():
+    X, y, _ = make_data(600)
+    model = nf.LocalGPRegressor(**PLANNED).fit(da.from_array(X, chunks=(250, 2)), y.tolist())
+    expected = nf.LocalGPRegressor(**PLANNED).fit(X, y)
+    assert_close([model.predict(places(100))], [expected.predict(places(100))])
+
+
 def test_several_targets():
     X, y, _ = make_data()
     Y = np.stack([y, -y], axis=1)

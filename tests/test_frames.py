@@ -25,8 +25,9 @@ def test_a_frame_has_the_index_of_its_data():
     np.testing.assert_allclose(answer["lower"] + answer["upper"], 2 * mean)
     with pytest.raises(ValueError, match="names"):
         model.predict_frame(frame[["b", "a"]])
-    with pytest.raises(ValueError, match="level"):
-        model.predict_frame(frame, level=95)
+    for level in (95, "a", None):
+        with pytest.raises(ValueError, match="'level' argument must lie between 0 and 1"):
+            model.predict_frame(frame, level=level)
 
 
 def test_a_frame_of_several_targets():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import nearfield as nf
+from nearfield.sources import ArraySource
 
 xr = pytest.importorskip("xarray")
 pd = pytest.importorskip("pandas")
@@ -74,6 +75,11 @@ def test_a_grid_survives_netcdf(plane, tmp_path):
         ({"axes": [[1.0]]}, "2 columns"),
         ({"axes": {"lon": [np.nan]}}, "lon.*finite"),
         ({"axes": {"lon": (2, 1)}}, "lon"),
+        ({"axes": 3.0}, "axes must be a mapping.*Got 3.0"),
+        ({"axes": "ab"}, "axes must be a mapping.*Got 'ab'"),
+        ({"axes": {"lon": "a"}}, "axis 'lon' must be finite numbers.*Got 'a'"),
+        ({"axes": {"lon": [1.0, "a"]}}, "axis 'lon' must be finite numbers"),
+        ({"axes": {"lon": [[1.0], [2.0, 3.0]]}}, "axis 'lon' must be finite numbers"),
         ({"size": 0}, "size.*lon"),
         ({"spacing": -1.0}, "spacing.*lon"),
         ({"size": 10**7}, "smaller"),
@@ -94,9 +100,33 @@ def test_a_column_with_the_name_of_an_answer_is_refused():
 def test_a_model_without_training_data_needs_axes():
     X = np.linspace(0, 3, 20)[:, None]
     model = nf.FeatureGPRegressor(nf.TaylorFeatures(8), **FIXED).fit(X, X[:, 0])
-    with pytest.raises(ValueError, match="training data"):
+    with pytest.raises(ValueError, match="does not keep its training data; give axes, with coordinates of 'x0'"):
         model.predict_grid()
     assert model.predict_grid({"x0": (0, 1)}, size=4)["mean"].shape == (4,)
+
+
+def test_a_model_that_forgot_its_training_data_needs_axes():
+    X = np.linspace(0, 3, 20)[:, None]
+    model = nf.LocalGPRegressor(**FIXED).fit(X, X[:, 0]).partial_fit(ArraySource(X[:0], X[:0, 0]), forget=True)
+    with pytest.raises(ValueError, match="has forgotten its training data; give axes"):
+        model.predict_grid()
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_a_grid_with_every_column_held_is_a_point(n_targets):
+    X = np.linspace(0, 3, 20)[:, None]
+    y = X[:, 0] if n_targets == 1 else np.column_stack([X, -X])
+    model = nf.ExactGPRegressor(**FIXED).fit(X, y)
+    grid = model.predict_grid({"x0": 2.0})
+    assert float(grid.x0) == 2.0
+    np.testing.assert_allclose(grid["mean"], np.squeeze(model.predict([[2.0]])))
+
+
+def test_a_constant_column_is_held():
+    X = np.column_stack([np.linspace(0, 3, 20), np.full(20, 7.0)])
+    grid = nf.ExactGPRegressor(**FIXED).fit(X, X[:, 0]).predict_grid(size=5)
+    assert grid["mean"].dims == ("x0",)
+    assert float(grid.x1) == 7.0
 
 
 def test_without_xarray_one_sentence_says_what_to_install(plane, monkeypatch):

@@ -200,6 +200,14 @@ def test_a_bad_file_among_good_ones_is_named(folder, change, words):
         read(ParquetSource(folder, target="y", features=["u", "v"], sample_weight="w"))
 
 
+@pytest.mark.parametrize("options", [{"target": "y"}, {"target": ["v", "y"]}, {"target": "v", "sample_weight": "y"}])
+def test_a_column_is_not_both_input_and_target_or_weight(folder, tmp_path, options):
+    role = "sample weight" if "sample_weight" in options else "target"
+    for source, path in ((ParquetSource, folder), (CSVSource, csv_file(folder, tmp_path / "t.csv"))):
+        with pytest.raises(ValueError, match=f"'features' argument must not name the column 'y', which is the {role}"):
+            source(path, features=["u", "y"], **options)
+
+
 def test_a_file_cut_short_is_named(folder):
     whole = (folder / "part-c.parquet").read_bytes()
     (folder / "part-c.parquet").write_bytes(whole[:-100])

@@ -224,6 +224,41 @@ def test_partial_fit_can_forget_everything(streamed):
     assert model.report_.n_samples == len(X[new])
 
 
+SEVERAL = {"length_scale": [1.0, 4.0], "signal_variance": [0.6, 0.4], "noise_variance": 0.09, "n_scales": 2}
+FORGETFUL = {
+    "features": lambda: nf.LocalGPRegressor(**PLANNED),
+    "blended": lambda: nf.LocalGPRegressor(**PLANNED, blend=True),
+    "kernel space": lambda: nf.LocalGPRegressor(**{**PLANNED, "features": "kernel"}),
+    "centres at test points": lambda: nf.LocalGPRegressor(**PLANNED, centers="test"),
+    "nearest points": lambda: nf.LocalGPRegressor(**SEVERAL, random_state=0),
+    "all points": lambda: nf.LocalGPRegressor.from_paper(20, **GIVEN, random_state=0),
+    "one map": lambda: feature_model(),
+}
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+@pytest.mark.parametrize("sample_size", [200, 5000])
+@pytest.mark.parametrize("name", FORGETFUL)
+def test_no_data_may_take_the_place_of_all(name, sample_size, n_targets, tmp_path):
+    if sample_size == 200 and name in ("centres at test points", "nearest points"):
+        pytest.skip("needs all data in memory")
+    X, y, w = make_data(500)
+    y = y if n_targets == 1 else np.stack([y, y + 100], axis=1)
+    model = FORGETFUL[name]().fit(ArraySource(X, y, sample_size=sample_size))
+    other = FORGETFUL[name]().fit(ArraySource(X, y, sample_size=sample_size)).partial_fit(X, y, w, forget=True)
+    model.partial_fit(ArraySource(X, y, np.zeros(len(X))), forget=True)
+    mean, std = model.predict(places(), return_std=True)
+    np.testing.assert_allclose(mean, np.broadcast_to(y.mean(axis=0), mean.shape), rtol=1e-12)
+    if name not in ("one map", "all points"):  # whose features are not quite the kernel
+        np.testing.assert_allclose(std, 1.0, rtol=1e-12)
+    if sample_size == 5000 or name == "one map":
+        nf.save(model, tmp_path / "empty.nf")
+        assert_equal_models(nf.load(tmp_path / "empty.nf"), model, places(100))
+    model.partial_fit(ArraySource(X[:0], y[:0]))
+    model.partial_fit(X, y, w)
+    assert_equal_models(model, other, places())
+
+
 def test_a_model_in_memory_takes_a_source_in():
     X, y, w = make_data(3000)
     model = nf.LocalGPRegressor(**PLANNED).fit(X[:1500], y[:1500], w[:1500])
@@ -350,12 +385,18 @@ def test_one_row_is_enough_where_nothing_is_learnt():
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
-def test_other_numbers_of_targets_are_refused():
+@pytest.mark.parametrize(("fitted", "given"), [(1, 2), (2, 1), (2, 3)])
+@pytest.mark.parametrize("sample_size", [500, 5000])
+@pytest.mark.parametrize("name", ["local", "feature"])
+def test_other_numbers_of_targets_are_refused(name, sample_size, fitted, given):
     X, y, _ = make_data(1000)
-    model = nf.LocalGPRegressor(**PLANNED).fit(ArraySource(X, y, sample_size=500))
-    with pytest.raises(ValueError):
-        model.partial_fit(ArraySource(X, np.stack([y, y], axis=1)))
-    assert model.predict(X).shape == (len(X),)
+    targets = [None, y, np.stack([y, y + 100], axis=1), np.stack([y, y, y], axis=1)]
+    model = nf.LocalGPRegressor(**PLANNED) if name == "local" else feature_model()
+    model.fit(ArraySource(X, targets[fitted], sample_size=sample_size))
+    before = model.predict(X)
+    with pytest.raises(ValueError, match=f"'y' argument must have {fitted} targets as in fit. Got {given}"):
+        model.partial_fit(ArraySource(X, targets[given]))
+    np.testing.assert_array_equal(model.predict(X), before)
 
 
 def test_models_that_do_not_fit_are_refused_with_the_number(monkeypatch):

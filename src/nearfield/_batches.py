@@ -73,7 +73,7 @@ def _numbers(values: Any, name: str, where: str) -> Floats:
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise SourceError(f"{where}: {name} must hold numbers only ({_column_at_fault(values)}{error}).") from None
+        raise SourceError(f"{where}: {name} must hold numbers only ({column_at_fault(values)}{error}).") from None
     finite = np.isfinite(numbers)
     if not np.all(finite):
         row, *column = map(int, np.argwhere(~finite)[0])
@@ -84,7 +84,7 @@ def _numbers(values: Any, name: str, where: str) -> Floats:
     return numbers
 
 
-def _column_at_fault(table: Any) -> str:
+def column_at_fault(table: Any) -> str:
     """Opening of a message that names the first column of a data frame that does not hold numbers."""
     for name in getattr(table, "columns", ()):
         try:

@@ -40,7 +40,7 @@ class DaskSource(Source):
         columns = getattr(X, "columns", None)
         if columns is not None and all(isinstance(name, str) for name in columns):
             self.names = tuple(columns)
-        self.single_target = y is None or y.ndim == 1
+        self.single_target = y is None or np.ndim(y) == 1
         if isinstance(X, da.Array):
             X = X.rechunk({1: -1})
             self.sizes = tuple(X.chunks[0])

@@ -22,13 +22,15 @@ def predict(model: Any, points: Floats, include_noise: bool = False) -> tuple[Fl
     return mean, std
 
 
-def given_or_training(model: Any, X: ArrayLike | None) -> Floats:
-    """Points (n, d): those given, or else those the model was trained on."""
+def given_or_training(model: Any, X: ArrayLike | None, otherwise: str = "X, points to go by") -> Floats:
+    """Points (n, d): those given, or else those the model was trained on; `otherwise` is what to give without them."""
     if X is not None:
         return np.asarray(model._validate_test(X))
     points = model._training_points()
     if points is None:
-        raise ValueError(f"{type(model).__name__} does not keep its training data; give X, points to go by.")
+        raise ValueError(f"{type(model).__name__} does not keep its training data; give {otherwise}.")
+    if len(points) == 0:
+        raise ValueError(f"This {type(model).__name__} has forgotten its training data; give {otherwise}.")
     return np.asarray(points)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
+from numbers import Integral
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -21,9 +22,9 @@ def n_threads(n_jobs: int | None) -> int:
     """Count the threads that `n_jobs` asks for: None is every core, and negative numbers count back from that."""
     if n_jobs is None:
         return int(joblib.cpu_count())
-    if isinstance(n_jobs, bool) or n_jobs == 0:
+    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
         raise ValueError(f"The 'n_jobs' parameter must be None or an integer other than 0. Got {n_jobs!r}.")
-    return n_jobs if n_jobs > 0 else max(int(joblib.cpu_count()) + 1 + n_jobs, 1)
+    return int(n_jobs) if n_jobs > 0 else max(int(joblib.cpu_count()) + 1 + n_jobs, 1)
 
 
 @cache

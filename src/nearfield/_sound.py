@@ -163,7 +163,7 @@ def _is_report(f: Any) -> bool:
 def _are_sums(f: Any) -> bool:
     D, k = len(np.atleast_1d(f.gram)), len(np.atleast_1d(f.targets))
     fits = f.gram.shape == (D, D) and f.cross.shape == (D, k) and f.targets.shape == (k, k)
-    return bool(fits and D and k >= 2 and f.targets[-1, -1] > 0 and f.n >= 0)
+    return bool(fits and D and k >= 2 and f.n >= 0 and (f.targets[-1, -1] > 0 or f.n == 0))
 
 
 def _is_placement(f: Any) -> bool:
@@ -182,9 +182,7 @@ def _is_training_set(f: Any) -> bool:
     if f.X.ndim != 2 or f.y.ndim != 2 or not _are_near(f.X):
         return False
     n = len(f.X)
-    return bool(
-        n and f.X.shape[1] and f.y.shape[1] and len(f.y) == n and f.noise.shape == (n,) and (f.noise >= 0).all()
-    )
+    return bool(f.X.shape[1] and f.y.shape[1] and len(f.y) == n and f.noise.shape == (n,) and (f.noise >= 0).all())
 
 
 def _is_local_model(f: Any) -> bool:

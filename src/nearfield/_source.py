@@ -194,6 +194,15 @@ def check_batch_size(value: Any) -> int:
     return int(value)
 
 
+def refuse_source(estimator: object, X: Any) -> None:
+    """Refuse a source where all of X must be in memory."""
+    if isinstance(X, Source):
+        raise TypeError(
+            f"{type(estimator).__name__} needs all of X in memory and takes no source: LocalGPRegressor and "
+            "FeatureGPRegressor do."
+        )
+
+
 def as_source(X: Any, y: ArrayLike | None, sample_weight: ArrayLike | None) -> Source | None:
     """`X` if it is a source, a source of it if it is a Dask collection, and None for anything else."""
     if isinstance(X, str | os.PathLike):

@@ -62,8 +62,16 @@ class TableSource(Source):
         others = {*self.target_names, *([sample_weight] if sample_weight else [])}
         if isinstance(features, str):
             raise ValueError(f"The 'features' argument must be a sequence of column names. Got {features!r}.")
-        given = self._columns(self.files[0]) if features is None else features
-        self.names = tuple(name for name in given if features is not None or name not in others)
+        if features is None:
+            self.names = tuple(name for name in self._columns(self.files[0]) if name not in others)
+        else:
+            self.names = tuple(features)
+            both = [name for name in self.names if name in others]
+            if both:
+                raise ValueError(
+                    f"The 'features' argument must not name the column {both[0]!r}, which is the "
+                    f"{'target' if both[0] in self.target_names else 'sample weight'}."
+                )
         if not self.names:
             raise SourceError(f"{self.files[0]}: no column is left for X.")
 

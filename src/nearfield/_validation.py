@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import utils
+from sklearn.utils.validation import assert_all_finite, validate_data
+
+from ._batches import column_at_fault
 
 
 def check_random_state(random_state: Any) -> np.random.RandomState:
@@ -54,6 +57,12 @@ def check_positive(estimator: object, name: str) -> float:
     return float(value)
 
 
+def check_n_targets(k: int, expected: int) -> None:
+    """Refuse targets of another number than those fitted, before arithmetic would spread them over each other."""
+    if k != expected:
+        raise ValueError(f"The 'y' argument must have {expected} targets as in fit. Got {k}.")
+
+
 def check_length_scale(estimator: object, n_columns: int, name: str = "length_scale") -> NDArray[np.float64]:
     """Positive length scales, one or one per column.
 
@@ -70,3 +79,37 @@ def check_length_scale(estimator: object, n_columns: int, name: str = "length_sc
     if scales.ndim != 1 or scales.size not in (1, n_columns) or not np.all((scales > 0) & np.isfinite(scales)):
         raise ValueError(f"{describe(estimator, name)} {expected}. Got {value!r}.")
     return scales
+
+
+def validated(estimator: object, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """scikit-learn's `validate_data`, with a sentence of ours for words, and `y` as float64.
+
+    Numbers that are written as text are numbers.
+    """
+    alone = isinstance(y, str) and y == "no_validation"
+    try:
+        if alone:
+            return validate_data(estimator, X, **options)
+        points, targets = validate_data(estimator, X, y, **options)
+        targets = np.asarray(targets, dtype=np.float64)
+    except ValueError as error:
+        # NumPy names the word that is no number, but neither the argument nor what it takes.
+        word = str(error).removeprefix("could not convert string to float: ")
+        if word == str(error):
+            raise
+        name = "y" if not alone and _are_numbers(X) else "X"
+        word = word.removeprefix("np.str_(").removesuffix(")")
+        raise ValueError(
+            f"Input {name} of {type(estimator).__name__} must hold numbers only. Got "
+            f"{column_at_fault(X) if name == 'X' else ''}{word}; encode such values as numbers first."
+        ) from None
+    assert_all_finite(targets, input_name="y")  # None is found only once it is a number
+    return points, targets
+
+
+def _are_numbers(values: Any) -> bool:
+    try:
+        np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True

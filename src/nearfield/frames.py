@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ def predict_frame(model: Any, X: ArrayLike, level: float, include_noise: bool) -
         import pandas as pd
     except ImportError:
         raise ImportError("A DataFrame of predictions needs pandas: pip install pandas.") from None
-    if not 0 < level < 1:
+    if not isinstance(level, Real) or not 0 < float(level) < 1:
         raise ValueError(f"The 'level' argument must lie between 0 and 1. Got {level!r}.")
     mean, std = model.predict(X, return_std=True, include_noise=include_noise)
     half = ndtri(0.5 + level / 2) * std

@@ -41,7 +41,7 @@ def predict_grid(model: Any, axes: Any, size: Any, spacing: Any, include_noise: 
         "mean": (mean, {"long_name": "posterior mean, in the units of the target"}),
         "std": (std, {"long_name": f"standard deviation of {kind}, in the units of the target"}),
     }
-    data = {name: (dims, v.reshape(*shape, *v.shape[1:]), attrs) for name, (v, attrs) in described.items()}
+    data = {name: (dims, v.reshape((*shape, *v.shape[1:])), attrs) for name, (v, attrs) in described.items()}
     return xr.Dataset(data, coords=sides, attrs=_attributes(model, include_noise))
 
 
@@ -57,15 +57,29 @@ def _sides(model: Any, names: list[str], axes: Any, size: Any, spacing: Any) -> 
     for j, name in enumerate(names):
         value = given.get(name)
         if value is None:
-            points = given_or_training(model, None) if points is None else points
+            if points is None:
+                points = given_or_training(model, None, f"axes, with coordinates of {name!r}")
             value = (points[:, j].min(), points[:, j].max())
+            if value[0] == value[1]:  # as the data hold the column, so does the grid
+                value = value[0]
         if isinstance(value, tuple) and len(value) == 2:
             value = _between(name, *value, _of(size, name, names, "size"), _of(spacing, name, names, "spacing"))
-        side = np.asarray(value, dtype=np.float64)
-        if side.ndim > 1 or side.size == 0 or not np.all(np.isfinite(side)):
-            raise ValueError(f"The axis {name!r} must be finite numbers in one dimension, a pair or a number.")
-        sides[name] = side
+        sides[name] = _numbers(name, value)
     return sides
+
+
+def _numbers(name: str, value: Any) -> Floats:
+    """Coordinates given one by one, or a single one."""
+    try:
+        side = np.asarray(value)
+        side = side.astype(np.float64) if side.dtype.kind in "iufO" else np.array([np.nan])  # words are mistakes
+    except (TypeError, ValueError):
+        side = np.array([np.nan])
+    if side.ndim > 1 or side.size == 0 or not np.all(np.isfinite(side)):
+        raise ValueError(
+            f"The axis {name!r} must be finite numbers in one dimension, a pair or a number. Got {value!r}."
+        )
+    return side
 
 
 def _by_name(given: Any, names: list[str], argument: str) -> dict[str, Any]:
@@ -76,6 +90,11 @@ def _by_name(given: Any, names: list[str], argument: str) -> dict[str, Any]:
         if unknown:
             raise ValueError(f"{argument} names {unknown[0]!r}, which is no column; those are {', '.join(names)}.")
         return dict(given)
+    if isinstance(given, str) or not hasattr(given, "__len__") or not hasattr(given, "__iter__"):
+        raise ValueError(
+            f"{argument} must be a mapping of column names, or a sequence with an entry for each of the {len(names)} "
+            f"columns. Got {given!r}."
+        )
     if len(given) != len(names):
         raise ValueError(f"{argument} must have one entry for each of the {len(names)} columns. Got {len(given)}.")
     return dict(zip(names, given, strict=True))

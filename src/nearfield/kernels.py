@@ -9,6 +9,7 @@ import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import array_api_compat
 import numpy as np
@@ -51,9 +52,9 @@ class Kernel:
         """Number of Gaussians `J`."""
         return len(self.variances)
 
-    def parameters(self) -> dict[str, NDArray[np.float64]]:
-        """Keyword arguments `length_scale` and `signal_variance` of an estimator with this kernel."""
-        return {"length_scale": self.length_scales, "signal_variance": self.variances}
+    def parameters(self) -> dict[str, Any]:
+        """Keyword arguments `length_scale`, `signal_variance` and `n_scales` of an estimator with this kernel."""
+        return {"length_scale": self.length_scales, "signal_variance": self.variances, "n_scales": self.n_scales}
 
     def simplified(self, noise_variance: float) -> Kernel:
         """The same without components that vanish, and with those that coincide made one; shortest scales first."""

@@ -23,6 +23,16 @@ Integers = NDArray[np.int64]
 FeatureMap = taylor.TaylorMap | maclaurin.MaclaurinMap
 
 
+class _NoPoints:
+    """The index of no points, which `KDTree` refuses to be."""
+
+    def query_radius(self, centers: Floats, r: float, count_only: bool = False) -> Any:  # noqa: ARG002
+        return np.zeros(len(centers), dtype=np.int64) if count_only else np.empty((len(centers), 0), dtype=np.int64)
+
+    def query(self, centers: Floats, k: int, **options: Any) -> Any:  # noqa: ARG002
+        return np.empty((len(centers), 0), dtype=np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
     """Points, centred targets and noise variances, with an index of neighbours.
@@ -44,7 +54,8 @@ class TrainingSet:
     @classmethod
     def of(cls, X: Floats, y: Floats, noise: Floats) -> TrainingSet:
         """Build the index; `y` has shape (n, k)."""
-        return cls(X, np.column_stack([y, np.ones(len(X))]), noise, KDTree(X, leaf_size=100))
+        index = KDTree(X, leaf_size=100) if len(X) else _NoPoints()
+        return cls(X, np.column_stack([y, np.ones(len(X))]), noise, index)
 
     def neighbourhoods(self, centers: Floats, radius: float | None, count: int | None = None) -> list[Integers]:
         """Points within `radius` of each centre, or its `count` nearest; with both, never fewer; with neither, all."""

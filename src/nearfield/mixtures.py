@@ -10,6 +10,7 @@ where that distribution has its mass, with weights found by least squares, make 
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ Floats = NDArray[Any]
 
 # Distances, in length scales, over which the accuracy is promised.
 DISTANCES = np.geomspace(1e-3, 1e2, 400)
+SMOOTH = 30.0  # nu from which the Matern kernel is computed as a mixture itself
 
 
 def matern(nu: float, length_scale: float = 1.0, variance: float = 1.0, accuracy: float = 1e-3) -> Kernel:
@@ -31,7 +33,8 @@ def matern(nu: float, length_scale: float = 1.0, variance: float = 1.0, accuracy
     Parameters
     ----------
     nu : float
-        Smoothness: 0.5 is the exponential kernel, 1.5 and 2.5 the usual Matern kernels. At least 0.25.
+        Smoothness: 0.5 is the exponential kernel, 1.5 and 2.5 the usual Matern kernels. At least 0.25; infinity is the
+        Gaussian kernel.
     length_scale, variance : float
     accuracy : float, default=1e-3
         Largest error of the covariance, as a share of the variance, between 1e-3 and 100 length scales.
@@ -42,11 +45,10 @@ def matern(nu: float, length_scale: float = 1.0, variance: float = 1.0, accuracy
         For `accuracy=1e-3` of 11 Gaussians for nu = 0.5, fewer for smoother kernels. Its `parameters()` go into any
         estimator.
     """
-    if not nu >= 0.25:
-        raise ValueError(f"The 'nu' argument must be at least 0.25. Got {nu!r}.")
+    _check("nu", nu, 0.25)
     # The square of the length scale is gamma distributed with shape nu and mean 1.
     return _mixture(
-        lambda t: nu * t - nu * np.exp(t), lambda r: matern_covariance(nu, r), length_scale, variance, accuracy
+        nu, lambda t: nu * t - nu * np.exp(t), lambda r: matern_covariance(nu, r), length_scale, variance, accuracy
     )
 
 
@@ -58,14 +60,14 @@ def rational_quadratic(
     Parameters
     ----------
     alpha : float
-        Large for one length scale, small for many; at least 0.1.
+        Large for one length scale (infinity is the Gaussian kernel), small for many; at least 0.1.
     length_scale, variance, accuracy
         See `matern`.
     """
-    if not alpha >= 0.1:
-        raise ValueError(f"The 'alpha' argument must be at least 0.1. Got {alpha!r}.")
+    _check("alpha", alpha, 0.1)
     # The inverse square of the length scale is gamma distributed with shape alpha and mean 1.
     return _mixture(
+        alpha,
         lambda t: -alpha * t - alpha * np.exp(-t),
         lambda r: (1 + r**2 / (2 * alpha)) ** -alpha,
         length_scale,
@@ -76,6 +78,11 @@ def rational_quadratic(
 
 def matern_covariance(nu: float, r: Floats) -> Floats:
     """Matern correlation at distances `r` > 0 in units of the length scale."""
+    if nu > SMOOTH:  # Bessel functions would overflow: the mean of Gaussians over the distribution of the length scale
+        t = np.linspace(-12, 12, 400) / np.sqrt(nu)
+        p = np.exp(nu * (t - np.expm1(t)))
+        mean: Floats = np.exp(-0.5 * np.asarray(r)[:, None] ** 2 * np.exp(-t)) @ (p / p.sum())
+        return mean
     s = np.sqrt(2 * nu) * r
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):
         value = np.exp((1 - nu) * np.log(2) - gammaln(nu) + nu * np.log(s)) * kv(nu, s)
@@ -83,14 +90,24 @@ def matern_covariance(nu: float, r: Floats) -> Floats:
     return result
 
 
-def _mixture(log_density: Any, target: Any, length_scale: float, variance: float, accuracy: float) -> Kernel:
+def _check(name: str, value: Any, least: float) -> None:
+    if not isinstance(value, Real) or not float(value) >= least:
+        raise ValueError(f"The {name!r} argument must be a number of at least {least}. Got {value!r}.")
+
+
+def _mixture(
+    shape: float, log_density: Any, target: Any, length_scale: float, variance: float, accuracy: float
+) -> Kernel:
     """Fewest Gaussians, evenly spread in `t = log l^2`, that reach the accuracy; weights by least squares.
 
-    `log_density` of `t` tells where the mixture has its mass; it need not be normalised.
+    `log_density` of `t` tells where the mixture has its mass; it need not be normalised. `shape` is that of the gamma
+    distribution.
     """
     for name, value in (("length_scale", length_scale), ("variance", variance), ("accuracy", accuracy)):
-        if not 0 < value < np.inf:
+        if not isinstance(value, Real) or not 0 < float(value) < np.inf:
             raise ValueError(f"The {name!r} argument must be positive and finite. Got {value!r}.")
+    if shape * accuracy >= 1:  # the mixture is within 0.3 / shape of its mean
+        return Kernel.gaussian(length_scale, variance)
     fine = np.linspace(-60.0, 60.0, 24_001)
     log_p = log_density(fine)
     cumulative = np.cumsum(np.exp(log_p - log_p.max()))

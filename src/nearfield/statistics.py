@@ -82,6 +82,12 @@ def accumulate(rows: Floats, y: Floats, weights: Floats) -> Statistics:
     )
 
 
+def nothing(n_components: int, n_targets: int) -> Statistics:
+    """Sums over no points, of so many features and targets."""
+    D, k = n_components, n_targets
+    return Statistics(np.zeros((D, D), order="F"), np.zeros((D, k + 1)), np.zeros((k + 1, k + 1)), 0.0, 0)
+
+
 def total(parts: Iterable[Statistics]) -> Statistics:
     """Sum of several statistics, at least one."""
     return reduce(add, parts)

@@ -16,6 +16,7 @@ from . import local
 from ._array import in_units
 from ._batches import Batch
 from ._parallel import thread_map
+from ._validation import check_n_targets
 from .local import FeatureModel, LocalModel, Plan, TrainingSet
 from .passes import Reduction
 
@@ -156,6 +157,7 @@ class LocalSums(Reduction):
 
     def update(self, state: State, batch: Batch) -> State:
         """See `Reduction`."""
+        check_n_targets(batch.targets.shape[1], len(self.offset))
         noise = self.noise(len(batch), batch.weights)
         data = TrainingSet.of(in_units(batch.X, self.unit), batch.targets - self.offset, noise)
 

@@ -17,8 +17,10 @@ from sklearn.preprocessing import StandardScaler
 
 import nearfield as nf
 from nearfield import _memory, metrics
+from nearfield._parallel import n_threads
 from nearfield.kernels import Kernel
 from nearfield.posterior import KernelPosterior
+from nearfield.sources import ArraySource
 
 FIXED = {"length_scale": 0.4, "signal_variance": 1.5, "noise_variance": 0.05}
 
@@ -450,6 +452,22 @@ def test_bad_n_jobs():
         nf.ExactGPRegressor(n_jobs=0).fit(X, y)
 
 
+@pytest.mark.parametrize("n_jobs", ["2", 2.0, True])
+def test_n_jobs_must_be_an_integer(n_jobs):
+    with pytest.raises(ValueError, match="'n_jobs' parameter must be None or an integer other than 0"):
+        n_threads(n_jobs)
+    assert n_threads(np.int64(2)) == 2
+
+
+def test_sources_are_refused():
+    X, y, _ = problem()
+    source = ArraySource(X, y)
+    words = "ExactGPRegressor needs all of X in memory and takes no source: LocalGPRegressor and FeatureGPRegressor do"
+    for call in (lambda: fixed().fit(source), lambda: fixed().fit(X, y).predict(source)):
+        with pytest.raises(TypeError, match=words):
+            call()
+
+
 def test_one_sample_is_enough_where_nothing_is_learnt():
     """The target's mean is the sample; the variance is the textbook's."""
     X, y, X_test = problem()
@@ -505,6 +523,52 @@ def test_two_samples_are_enough():
     assert np.all((mean > 0.9) & (mean < 2.1))
 
 
+def test_words_are_refused_with_the_argument_and_the_column():
+    pd = pytest.importorskip("pandas")
+    X, y, _ = problem()
+    colours = np.resize(["red", "blue"], len(X))
+    frame = pd.DataFrame({"a": X[:, 0], "colour": colours})
+    named = r"^Input X of ExactGPRegressor must hold numbers only\. Got column 'colour': 'red'; encode such values"
+    plain = r"^Input X of ExactGPRegressor must hold numbers only\. Got 'red'; encode such values as numbers first\.$"
+    for table, words in ((frame, named), (frame.astype({"colour": "category"}), named), (frame.to_numpy(), plain)):
+        with pytest.raises(ValueError, match=words):
+            fixed().fit(table, y)
+    with pytest.raises(ValueError, match=named):
+        fixed().fit(pd.DataFrame({"a": X[:, 0], "colour": X[:, 1]}), y).predict(frame)
+    for targets in (colours, colours.tolist(), colours.astype(object), pd.Series(colours)):
+        with pytest.raises(
+            ValueError, match=r"^Input y of ExactGPRegressor must hold numbers only\. Got 'red'; encode"
+        ):
+            fixed().fit(X, targets)
+
+
+def test_numbers_written_as_text_are_numbers():
+    X, y, X_test = problem()
+    expected = fixed().fit(X, y).predict(X_test)
+    for text in (str, object):
+        written = fixed().fit(X.astype(str).astype(text), y.astype(str).astype(text))
+        assert_allclose(written.predict(X_test.astype(str)), expected)
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        fixed().fit(X, ["nan", *y[1:].astype(str)])
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        fixed().fit(X, [None, *y[1:]])
+
+
+@pytest.mark.parametrize("n_targets", [None, 1, 2])
+def test_samples_at_no_points(n_targets):
+    X, y, X_test = problem(k=n_targets)
+    shape, gp = y.shape[1:], fixed().fit(X, y)
+    assert gp.sample_y(X_test[:0], 3).shape == (0, *shape, 3)
+    assert gp.sample_y(X_test[:4], 0).shape == (4, *shape, 0)
+
+
+@pytest.mark.parametrize("n_samples", [2.5, -1, "2", True])
+def test_bad_numbers_of_samples_are_refused(n_samples):
+    X, y, X_test = problem()
+    with pytest.raises(ValueError, match="'n_samples' argument must be an integer of at least 0"):
+        fixed().fit(X, y).sample_y(X_test, n_samples)
+
+
 @pytest.mark.parametrize("options", [{}, {"length_scale": 0.4, "signal_variance": 1.5}], ids=["learnt", "fixed"])
 def test_duplicates_without_noise(options):
     x = np.linspace(0, 3, 12)[:, None]
@@ -518,6 +582,8 @@ def test_duplicates_without_noise(options):
     assert np.all(np.isfinite(gp.predict(x + 0.1)))
     with pytest.raises(ValueError, match=r"Samples 3 and 15 .* different targets.*noise_variance"):
         gp.fit(twice, targets + np.eye(24)[15])
+    with pytest.raises(ValueError, match=r"Samples 3 and 15 "):  # as the user counts them
+        gp.fit(twice, targets + np.eye(24)[15], 1.0 - np.eye(24)[1])
 
 
 def test_duplicates_with_different_targets_are_averaged_where_there_is_noise():

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.kernel_approximation import Nystroem
 from sklearn.model_selection import GridSearchCV
@@ -377,6 +377,45 @@ def test_other_transformers_have_no_length_scale():
     X, y, _ = problem()
     with pytest.raises(ValueError, match=r"'length_scale' .* has no meaning for Nystroem"):
         nf.FeatureGPRegressor(Nystroem(n_components=10), length_scale=1.0).fit(X, y)
+    with pytest.raises(ValueError, match=r"'ard' .* must be False for Nystroem"):
+        nf.FeatureGPRegressor(Nystroem(n_components=10), ard=True).fit(X, y)
+    for options in ({"n_scales": 2}, {"n_scales": "auto"}, {"n_scales": 3, "signal_variance": [1.0, 2.0, 3.0]}):
+        with pytest.raises(ValueError, match=r"'n_scales' .* must be 1 for Nystroem"):
+            nf.FeatureGPRegressor(Nystroem(n_components=10), **options).fit(X, y)
+
+
+class Waves(TransformerMixin, BaseEstimator):
+    """A transformer of someone else's, which knows nothing of ours but the names of two parameters."""
+
+    def __init__(self, length_scale=1.0, variance=1.0):
+        self.length_scale, self.variance = length_scale, variance
+
+    def fit(self, X, y=None):  # noqa: ARG002
+        self.frequencies_ = np.random.RandomState(0).randn(X.shape[1], 60)
+        return self
+
+    def transform(self, X):
+        phases = np.asarray(X) / self.length_scale @ self.frequencies_
+        return np.sqrt(self.variance / 60) * np.concatenate([np.cos(phases), np.sin(phases)], axis=1)
+
+
+def test_other_transformers_with_our_parameters_get_them():
+    X, y, X_test = problem()
+    gp = nf.FeatureGPRegressor(Waves(), **FIXED).fit(X, y)
+    Phi, Phi_test = (Waves(FIXED["length_scale"], FIXED["signal_variance"]).fit(X).transform(Z) for Z in (X, X_test))
+    K = Phi @ Phi.T + FIXED["noise_variance"] * np.eye(len(X))
+    assert_allclose(gp.predict(X_test), Phi_test @ Phi.T @ np.linalg.solve(K, y - y.mean()) + y.mean(), atol=1e-8)
+    two = nf.FeatureGPRegressor(
+        Waves(), length_scale=[0.5, 2.0], signal_variance=[1, 1], noise_variance=0.05, n_scales=2
+    )
+    assert two.fit(X, y).predict(X_test).shape == (len(X_test),)
+
+
+@pytest.mark.parametrize("feature_map", [None, "fourier", nf.FourierFeatures, object()])
+def test_what_is_no_transformer_is_refused(feature_map):
+    X, y, _ = problem()
+    with pytest.raises(ValueError, match="'feature_map' parameter of FeatureGPRegressor must be a transformer, such"):
+        nf.FeatureGPRegressor(feature_map).fit(X, y)
 
 
 def test_random_state_makes_fits_repeatable_and_leaves_the_global_one_alone():

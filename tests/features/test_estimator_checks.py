@@ -214,7 +214,7 @@ def test_bad_center(cls, value):
 @pytest.mark.parametrize("cls", ALL_MAPS)
 def test_text_is_refused(cls):
     pd = pytest.importorskip("pandas")
-    words = rf"^Input X of {cls.__name__} must hold numbers only\. Got 'red'\.$"
+    words = rf"^Input X of {cls.__name__} must hold numbers only\. Got (column 'colour': )?'red'; encode such values as"
     text = [["red", 1.0], ["blue", 2.0]]
     refused(cls(), words, text)
     refused(cls(), words, np.array(text, dtype=object))

@@ -1,6 +1,7 @@
 """Tensors give what NumPy arrays give: same hyperparameters, same centres, same answers."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -213,6 +214,7 @@ def test_covariances_samples_and_scores():
         assert model.score(*tensors[:2]) == pytest.approx(score)
         assert model.log_marginal_likelihood() == pytest.approx(likelihood)
         assert model.sample_y(tensors[2], 3).shape == (len(X_test), 3)
+        assert model.sample_y(tensors[2][:0], 3).shape == (0, 3)
 
 
 def test_models_that_would_fill_the_memory_are_made_at_prediction(monkeypatch):
@@ -308,3 +310,55 @@ def test_what_needs_arrays_says_so(tmp_path):
         with pytest.raises(ValueError, match=r"NumPy arrays|pickle"):
             call()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("fitted", "given"), [(1, 2), (2, 1)])
+@pytest.mark.parametrize("name", ["Fourier", "local"])
+def test_other_numbers_of_targets_are_refused(name, fitted, given):
+    X, y, _ = map(torch.as_tensor, problem(n=300))
+    targets = {1: y, 2: torch.stack([y, y + 100], dim=1)}
+    model = clone(MODELS[name]).fit(X, targets[fitted])
+    before = model.predict(X)
+    with pytest.raises(ValueError, match=f"'y' argument must have {fitted} targets as in fit. Got {given}"):
+        model.partial_fit(X, targets[given])
+    assert torch.equal(model.predict(X), before)
+
+
+@pytest.mark.parametrize("name", ["exact", "local"])
+def test_samples_that_contradict_each_other_are_refused_without_noise(name):
+    x = np.linspace(0, 6, 13)[:, None]
+    twice, weights = np.concatenate([x, x]), np.ones(26)
+    model = clone(MODELS[name]).set_params(noise_variance=0.0, length_scale=0.4)
+    for expected, found in zip(*both(model, twice, np.sin(twice[:, 0]), x, weights=weights), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    weights[1] = 0.0
+    tensors = map(torch.as_tensor, (twice, np.sin(twice[:, 0]) + np.eye(26)[16], weights))
+    with pytest.raises(ValueError, match=r"Samples 3 and 16 .* different targets.*noise_variance"):
+        model.fit(*tensors)
+
+
+@pytest.mark.parametrize("n", [1, 30])
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_scores_of_constant_targets_are_those_of_arrays(n_targets, n):
+    X, y, _ = problem(n=100)
+    y = y if n_targets == 1 else np.stack([y, y**2], axis=1)
+    constant, weights = np.full_like(y[:n], 4.0), np.linspace(1, 2, n)
+    model = clone(MODELS["exact"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of scikit-learn, on one sample
+        expected = model.fit(X, y).score(X[:n], constant, weights)
+        model.fit(torch.as_tensor(X), torch.as_tensor(y))
+        found = model.score(*map(torch.as_tensor, (X[:n], constant, weights)))
+    np.testing.assert_allclose(found, expected)
+
+
+def test_scores_need_tensors_alone():
+    X, y, _ = problem(n=100)
+    points, targets = torch.as_tensor(X), torch.as_tensor(y)
+    model = clone(MODELS["exact"]).fit(points, targets)
+    with pytest.raises(ValueError, match="X is a tensor, but y is a ndarray: make both tensors"):
+        model.score(points, y)
+    with pytest.raises(ValueError, match="X is a tensor, but sample_weight is a ndarray: make both tensors"):
+        model.score(points, targets, np.ones(100))
+    with pytest.raises(ValueError, match="X has 100 samples, but y has 50"):
+        model.score(points, targets[:50])

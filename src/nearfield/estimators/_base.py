@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from .. import _memory
 from .._array import Array, is_tensor, like, namespace
 from .._progress import ProgressLine
-from .._validation import check_integer, check_positive, check_random_state, describe
+from .._validation import check_integer, check_n_targets, check_positive, check_random_state, describe, validated
 from .._warnings import warn
 from ..blocks import Block
 from ..kernels import Kernel
@@ -57,7 +57,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
     ) -> tuple[Floats, Floats, Floats | None]:
         """Training points (n, d), targets (n, k), weights (n,) or None: float64, and without points of weight 0."""
         least = self._least_samples() if reset else 1
-        points, targets = validate_data(
+        points, targets = validated(
             self,
             X,
             y,
@@ -67,7 +67,6 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             reset=reset,
             ensure_min_samples=least,
         )
-        targets = np.asarray(targets, dtype=np.float64)
         if reset:
             self._single_target = targets.ndim == 1
         targets = targets.reshape(len(targets), -1)
@@ -88,12 +87,11 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
     def _check_targets(self, k: int) -> None:
         """Refuse other numbers of targets than those fitted."""
-        if k != len(self.y_mean_):
-            raise ValueError(f"The 'y' argument must have {len(self.y_mean_)} targets as in fit. Got {k}.")
+        check_n_targets(k, len(self.y_mean_))
 
     def _validate_test(self, X: ArrayLike) -> Floats:
         check_is_fitted(self, "kernel_")
-        result: Floats = validate_data(self, X, dtype=np.float64, reset=False, ensure_min_samples=0)
+        result: Floats = validated(self, X, dtype=np.float64, reset=False, ensure_min_samples=0)
         return result
 
     # ---- hyperparameters -----------------------------------------------------------------------------------------
@@ -283,7 +281,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         axes : mapping of column name to coordinates, or a sequence with an entry a column, default=None
             Coordinates are an array of numbers, a pair `(low, high)` written as a tuple, a single number (the column
             is held there and is no axis of the grid), or None: the range of the training data, as for columns left
-            out. Columns without names are x0, x1, ...
+            out; a column that is constant there is held. Columns without names are x0, x1, ...
         size : int or mapping of column name to int, default=100
             Number of points along axes that are given by their range.
         spacing : float or mapping of column name to float, default=None
@@ -385,9 +383,11 @@ class JointGPRegressor(GPRegressor):
         -------
         samples : ndarray of shape (m, n_samples), or (m, n_targets, n_samples)
         """
+        if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 0:
+            raise ValueError(f"The 'n_samples' argument must be an integer of at least 0. Got {n_samples!r}.")
         mean, covariance = self.predict(X, return_cov=True, include_noise=include_noise)
         rng = check_random_state(random_state)
-        m, k = mean.reshape(len(mean), -1).shape
+        m, k = len(mean), len(self.y_mean_)
         root = _square_root(covariance.reshape(m, m, k)[:, :, 0])  # targets share it
         draws = (root @ like(rng.standard_normal((m, k * n_samples)), root)).reshape(m, k, n_samples)
         draws += mean.reshape(m, k, 1)

@@ -13,6 +13,7 @@ from .._array import in_units
 from .._batches import Batch, SourceError
 from .._output import check_fitted_on
 from .._source import ArraySource, Source, as_source
+from .._validation import check_n_targets
 from .._warnings import warn
 from ..centers import Lattice, Placement
 from ..coverage import MAX_COLUMNS, Occupied
@@ -214,12 +215,22 @@ def take_in(model: LocalGPRegressor, X: Any, y: Any, sample_weight: Any, forget:
         for batch in source.batches(n_features=model.n_features_in_):
             _add(model, batch, forget)
             forget = False
+        if forget:  # there were no rows to take the place of the earlier ones
+            _forget(model)
         return
     predictor = continue_local(model, source, forget)
     if predictor.state.n:
-        model._check_targets(len(predictor.state.total))
         model.y_mean_, model._weight = predictor.state.total / predictor.state.weight, predictor.state.weight
     model._predictor = predictor
+
+
+def _forget(model: LocalGPRegressor) -> None:
+    """No data: hyperparameters, centres and the mean of the targets stay."""
+    before = model._predictor
+    assert isinstance(before, LocalPredictor)
+    nothing = TrainingSet.of(before.data.X[:0], before.data.y[:0, :-1], before.data.noise[:0])
+    model._predictor = LocalPredictor.fit(before.plan, nothing, before.placement, before.open_centers, model.n_jobs)
+    model._weight = 0.0
 
 
 def _add(model: LocalGPRegressor, batch: Batch, forget: bool) -> None:
@@ -275,6 +286,7 @@ class FeatureSums(Reduction):
 
     def update(self, state: Statistics | None, batch: Batch) -> Statistics:
         """See `Reduction`."""
+        check_n_targets(batch.targets.shape[1], len(self.model._offset))
         new = self.model._sums(batch.X, batch.targets - self.model._offset, batch.weights)
         return new if state is None else state + new
 

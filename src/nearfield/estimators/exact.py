@@ -11,6 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _memory
 from .._array import is_tensor
 from .._fitting import all_or_nothing
+from .._repeats import distinct_points
+from .._source import refuse_source
 from ..posterior import KernelPosterior
 from ._base import JointGPRegressor, on_device
 
@@ -92,7 +94,7 @@ class ExactGPRegressor(JointGPRegressor):
         self.progress = progress
 
     @all_or_nothing
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyperparameters that are not given and condition on the data.
 
         Parameters
@@ -111,10 +113,12 @@ class ExactGPRegressor(JointGPRegressor):
         if is_tensor(X):
             on_device().fit_exact(self, X, y, sample_weight)
             return self
+        refuse_source(self, X)
         X, y, weights = self._validate_training(X, y, sample_weight)
         fixed, n_scales = self._check_hyperparameters(X.shape[1])
         if fixed.noise_variance == 0:
-            X, y, weights = _without_repeats(X, y)
+            kept = distinct_points(X, y, sample_weight)
+            X, y, weights = X[kept], y[kept], None  # weights share out the noise, and there is none
         n = len(X)
         _memory.require(
             # the factor and some chunks; while several Gaussians are summed, one more matrix
@@ -151,6 +155,7 @@ class ExactGPRegressor(JointGPRegressor):
             raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
         if self._fitted_on_tensors(X):
             return on_device().predict_exact(self, X, return_std, return_cov, include_noise)
+        refuse_source(self, X)
         X = self._validate_test(X)
         if return_cov:
             self._require_covariance(len(X), len(self._posterior.X))
@@ -179,21 +184,3 @@ class ExactGPRegressor(JointGPRegressor):
         """Log marginal likelihood of the training data at the fitted hyperparameters (summed over targets)."""
         check_is_fitted(self, "kernel_")
         return self._posterior.log_likelihood
-
-
-def _without_repeats(X: Floats, y: Floats) -> tuple[Floats, Floats, None]:
-    """Each point once, for a function without noise: a point that comes twice says nothing new, or contradicts itself.
-
-    Weights share out the noise, so that there are none left either.
-    """
-    _, first, group = np.unique(X, axis=0, return_index=True, return_inverse=True)
-    # Values of one function computed in another order differ in their last digits.
-    conflicts = np.flatnonzero(np.any(np.abs(y - y[first[group]]) > 1e-12 * np.abs(y).max(axis=0), axis=1))
-    if len(conflicts):
-        i, j = sorted((int(conflicts[0]), int(first[group[conflicts[0]]])))
-        raise ValueError(
-            f"Samples {i} and {j} are at the same place but have different targets, which noise_variance=0 does not "
-            "allow. Give a positive noise_variance, or None to learn it."
-        )
-    kept = np.sort(first)
-    return X[kept], y[kept], None

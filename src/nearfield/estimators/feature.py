@@ -16,7 +16,7 @@ from .._array import is_tensor
 from .._fitting import all_or_nothing
 from .._output import check_fitted_on, predict_source
 from .._source import Source, as_source
-from .._validation import check_option, check_positive, check_random_state, describe
+from .._validation import check_bool, check_option, check_positive, check_random_state, describe
 from ..blocks import Block
 from ..features.gradients import is_differentiable, length_scale_gradients
 from ..kernels import Kernel
@@ -49,7 +49,8 @@ class FeatureGPRegressor(JointGPRegressor):
         Number of Gaussians summed in the kernel; each has a map of its own, side by side. "auto" learns it.
     likelihood : {"kernel", "features"}, default="kernel"
         Learn by the likelihood of the Gaussian kernel that the features stand for, exact or composite, or by that of
-        the features themselves (`TaylorFeatures`, and `FourierFeatures` that are not structured).
+        the features themselves (`TaylorFeatures`, and `FourierFeatures` that are not structured). Maps without
+        parameters `length_scale` and `variance` always learn by their own.
     n_restarts, time_budget, n_jobs, random_state, progress
         See `ExactGPRegressor`. The map has a random state of its own.
 
@@ -176,18 +177,18 @@ class FeatureGPRegressor(JointGPRegressor):
             on_device().update_feature(self, X, y, sample_weight, forget)
             return self
         source = as_source(X, y, sample_weight)
-        new: Statistics | None = None
+        new: Statistics | None
         if source is not None:
             check_fitted_on(self, source)
             new = Passes(source, self._check_progress()).run(FeatureSums(self), "sums")
         else:
             points, targets, weights = self._validate_training(X, y, sample_weight, reset=False)
             self._check_targets(targets.shape[1])
-            if len(points):
-                new = self._sums(points, targets - self._offset, weights)
-        if new is not None:  # there may be no rows of positive weight
-            self._check_targets(new.cross.shape[1] - 1)
+            new = self._sums(points, targets - self._offset, weights)
+        if new is not None:
             self._condition(new if forget else self.statistics_ + new)
+        elif forget:  # a source may have no rows of positive weight
+            self._condition(statistics.nothing(self._width, len(self._offset)))
         return self
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = False) -> Any:
@@ -233,7 +234,7 @@ class FeatureGPRegressor(JointGPRegressor):
             length_scale = float(scales[0]) if len(scales) == 1 else scales
             maps.append(clone(self.feature_map).set_params(length_scale=length_scale, variance=variance).fit(X))
         self.feature_map_: Any = maps[0] if len(maps) == 1 else maps
-        self._width = sum(m._n_features_out for m in maps)
+        self._width = sum(m.transform(X[:1]).shape[1] for m in maps)
 
     def _fit_foreign_map(self, X: Floats, y: Floats, weights: Floats | None) -> None:
         """Take a map that has no length scale of ours as it is, and learn only its variance and the noise."""
@@ -241,6 +242,13 @@ class FeatureGPRegressor(JointGPRegressor):
         if self.length_scale is not None:
             raise ValueError(
                 f"{describe(self, 'length_scale')} has no meaning for {name}: set the map's own parameters instead."
+            )
+        if check_bool(self, "ard"):
+            raise ValueError(f"{describe(self, 'ard')} must be False for {name}, which has no length scales to learn.")
+        if self._check_n_scales() != 1:
+            raise ValueError(
+                f"{describe(self, 'n_scales')} must be 1 for {name}: several scales need a map with parameters "
+                "length_scale and variance."
             )
         fixed, _ = self._check_hyperparameters(X.shape[1])
         self.feature_map_ = clone(self.feature_map).fit(X)
@@ -325,13 +333,20 @@ class FeatureGPRegressor(JointGPRegressor):
         return statistics.total(statistics.accumulate(self._rows(X[c]), y[c], precision[c]) for c in self._chunks(X))
 
     def _condition(self, sums: Statistics) -> None:
-        mean = sums.targets[-1, :-1] / sums.targets[-1, -1]
+        # Where all data were forgotten, the mean of the targets stays, as the hyperparameters do.
+        mean = sums.targets[-1, :-1] / sums.targets[-1, -1] if sums.n else self.y_mean_ - self._offset
         posterior = FeaturePosterior.from_statistics(sums, mean)
         self.statistics_, self.y_mean_, self._posterior = sums, self._offset + mean, posterior
 
     # ---- refusals ------------------------------------------------------------------------------------------------
 
     def _check_options(self) -> None:
+        has_all = all(hasattr(self.feature_map, name) for name in ("fit", "transform", "get_params"))
+        if isinstance(self.feature_map, type) or not has_all:
+            raise ValueError(
+                f"{describe(self, 'feature_map')} must be a transformer, such as FourierFeatures(1000). "
+                f"Got {self.feature_map!r}."
+            )
         if self._check_noise() == 0:
             raise ValueError(
                 f"{describe(self, 'noise_variance')} must be positive: features alone cannot pass through every point. "

@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .. import _memory
 from .._array import Array, in_units, is_tensor, like, on_host
 from .._fitting import all_or_nothing
-from .._validation import check_length_scale, check_positive, describe
+from .._validation import check_length_scale, check_positive, describe, validated
 
 FLOATS = (np.float64, np.float32)
 
@@ -76,14 +76,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             from ..tensors import checks
 
             return checks.points(self, X, reset)
-        try:
-            points: NDArray[Any] = validate_data(self, X, dtype=FLOATS, reset=reset)
-        except ValueError as error:
-            # NumPy names the word that is no number, but neither the argument nor what it takes.
-            word = str(error).removeprefix("could not convert string to float: ")
-            if word == str(error):
-                raise
-            raise ValueError(f"Input X of {type(self).__name__} must hold numbers only. Got {word}.") from None
+        points: NDArray[Any] = validated(self, X, dtype=FLOATS, reset=reset)
         return points
 
     def _fit(self, X: NDArray[Any]) -> None:

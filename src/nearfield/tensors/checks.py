@@ -16,7 +16,7 @@ def training(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Training points (n, d), targets (n, k), weights (n,) or None, without points of weight 0."""
     found = _points(estimator, X)
-    targets = _companion(y, found, "y")
+    targets = companion(y, found, "y")
     least = estimator._least_samples() if reset else 1
     if len(found) < least:
         raise ValueError(f"Found array with {len(found)} sample(s) while a minimum of {least} is required.")
@@ -31,7 +31,7 @@ def training(
     targets = targets.reshape(len(targets), -1)
     if sample_weight is None:
         return found, targets, None
-    weights = _companion(sample_weight, found, "sample_weight")
+    weights = companion(sample_weight, found, "sample_weight")
     if weights.ndim != 1 or bool((weights < 0).any()):
         raise ValueError("The 'sample_weight' argument must be one non-negative number a sample.")
     used = weights > 0
@@ -84,7 +84,8 @@ def _points(estimator: Any, X: Any) -> Tensor:
     return points
 
 
-def _companion(values: Any, points: Tensor, name: str) -> Tensor:
+def companion(values: Any, points: Tensor, name: str) -> Tensor:
+    """Numbers that go with points: a tensor of the same kind, with as many rows."""
     if not is_tensor(values):
         raise ValueError(f"X is a tensor, but {name} is a {type(values).__name__}: make both tensors.")
     if values.device != points.device:

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.metrics import r2_score
 
 from .._array import Array as Tensor
-from .._array import in_units, like, on_host
+from .._array import in_units, indices_like, like, on_host
+from .._repeats import distinct_points
 from .._validation import check_random_state, describe
 from ..features import MaclaurinFeatures
 from ..kernels import Kernel
@@ -92,12 +94,10 @@ def predict_joint(
 
 def score(gp: Any, X: Tensor, y: Tensor, sample_weight: Tensor | None) -> float:
     """Coefficient of determination, averaged over the targets."""
-    mean = gp.predict(X).reshape(len(X), -1)
-    truth = y.reshape(len(X), -1)
-    weights = torch.ones_like(truth[:, :1]) if sample_weight is None else sample_weight[:, None]
-    left = (weights * (truth - mean) ** 2).sum(dim=0)
-    spread = (weights * (truth - (weights * truth).sum(dim=0) / weights.sum()) ** 2).sum(dim=0)
-    return float((1 - left / spread).mean())
+    mean = gp.predict(X)
+    truth = checks.companion(y, X, "y")
+    weights = None if sample_weight is None else _double(checks.companion(sample_weight, X, "sample_weight"))
+    return float(r2_score(_double(truth), _double(mean), sample_weight=weights))
 
 
 # ---- exact -------------------------------------------------------------------------------------------------------
@@ -106,6 +106,9 @@ def score(gp: Any, X: Tensor, y: Tensor, sample_weight: Tensor | None) -> float:
 def fit_exact(gp: Any, X: Any, y: Any, sample_weight: Any) -> None:
     """`ExactGPRegressor.fit`."""
     X, y, weights = checks.training(gp, X, y, sample_weight)
+    if gp._check_noise() == 0:
+        kept = _distinct_points(X, y, sample_weight)
+        X, y, weights = X[kept], y[kept], None  # weights share out the noise, and there is none
     n = len(X)
     memory.require(
         3.2 * X.element_size() * n * n,
@@ -117,6 +120,12 @@ def fit_exact(gp: Any, X: Any, y: Any, sample_weight: Any) -> None:
     learn(gp, X, y - y_mean, weights)
     gp._posterior = TensorKernelPosterior.from_points(gp.kernel_, X, y - y_mean, noise_of(gp, X, weights))
     gp.y_mean_ = y_mean
+
+
+def _distinct_points(X: Tensor, y: Tensor, sample_weight: Tensor | None) -> Tensor:
+    """See `distinct_points`; found on the host."""
+    weights = None if sample_weight is None else on_host(sample_weight)
+    return indices_like(distinct_points(on_host(X), on_host(y), weights), X)
 
 
 def predict_exact(gp: Any, X: Any, *what: bool) -> Any:
@@ -148,6 +157,7 @@ def update_feature(gp: Any, X: Any, y: Any, sample_weight: Any, forget: bool) ->
     """`FeatureGPRegressor.partial_fit` on a fitted model."""
     X, y, weights = checks.training(gp, X, y, sample_weight, reset=False)
     checks.test(gp, X, gp.statistics_.gram)
+    gp._check_targets(y.shape[1])
     new = _sums(gp, X, y - gp._offset, weights)
     _condition(gp, new if forget else gp.statistics_ + new)
 
@@ -187,6 +197,8 @@ def _condition(gp: Any, sums: TensorStatistics) -> None:
 def fit_local(gp: Any, X: Any, y: Any, sample_weight: Any, clock: Any) -> None:
     """`LocalGPRegressor.fit`."""
     X, y, weights = checks.training(gp, X, y, sample_weight)
+    if gp._check_noise() == 0:
+        _distinct_points(X, y, sample_weight)
     request, kind, n_centers = gp._check_request(), gp._check_centers(), gp._check_n_centers()
     if gp.blend:
         raise ValueError(f"{describe(gp, 'blend')} must be False where X is a tensor.")
@@ -226,8 +238,7 @@ def update_local(gp: Any, X: Any, y: Any, sample_weight: Any, forget: bool) -> N
     X, y, weights = checks.training(gp, X, y, sample_weight, reset=False)
     old = gp._predictor
     checks.test(gp, X, old.data.X)
-    if y.shape[1] != len(gp.y_mean_):
-        raise ValueError(f"The 'y' argument must have {len(gp.y_mean_)} targets as in fit. Got {y.shape[1]}.")
+    gp._check_targets(y.shape[1])
     arrays = in_units(X, gp._unit), y - gp._offset, _local_noise(gp, X, weights)
     if not forget:
         before = old.data.X, old.data.y[:, :-1], old.data.noise

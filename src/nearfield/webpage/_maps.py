@@ -136,7 +136,7 @@ def grid_shape(aspect: float) -> tuple[int, int]:
 def known_points(model: Any, X: ArrayLike | None) -> Floats:
     """Points to draw from: the training data where the model keeps them, else those given (checked before)."""
     points = model._training_points()
-    if points is None and X is not None:
+    if (points is None or len(points) == 0) and X is not None:
         return np.asarray(X)
     return given_or_training(model, None)
 
