@@ -358,6 +358,12 @@ def test_noise_is_included_on_request(options):
     np.testing.assert_allclose(model.predict(held_out()), mean, atol=1e-13)
 
 
+def test_samples_that_contradict_each_other_are_refused_without_noise():
+    X, y = data(50)
+    with pytest.raises(ValueError, match="Samples 3 and 50 are at the same place but have different targets"):
+        LocalGPRegressor(**{**FIXED, "noise_variance": 0.0}).fit(np.vstack([X, X[3]]), np.append(y, y[3] + 1))
+
+
 def test_without_noise_the_targets_are_met():
     X, _ = data(60, width=12.0)
     y = smooth(X)

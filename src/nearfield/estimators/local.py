@@ -13,6 +13,7 @@ from .. import _memory, centers, nearest, tuning
 from .._array import in_units, is_tensor
 from .._fitting import all_or_nothing
 from .._output import predict_source
+from .._repeats import distinct_points
 from .._source import Source, as_source
 from .._validation import check_random_state, describe
 from .._warnings import warn
@@ -198,6 +199,8 @@ class LocalGPRegressor(LocalParameters):
         if source is not None:
             return self._fit_source(source)
         points, targets, weights = self._validate_training(X, y, sample_weight)
+        if self._check_noise() == 0:
+            distinct_points(points, targets, sample_weight)  # refuses those that contradict each other
         return self._fit_arrays(points, targets, weights)
 
     def _fit_source(self, source: Source) -> Self:
