@@ -350,4 +350,4 @@ def test_a_column_that_never_changes_is_as_good_as_not_there():
         without = nf.ExactGPRegressor(ard=True, random_state=0).fit(X[:, :2], y)
     assert gp.log_marginal_likelihood() == pytest.approx(without.log_marginal_likelihood(), abs=0.1)
     assert not any("length scale 3" in text for text in gp.learned_.on_bounds)
-    np.testing.assert_allclose(gp.predict(X + [0, 0, 1e6]), gp.predict(X), atol=0.01)
+    np.testing.assert_allclose(gp.predict(X + np.array([0, 0, 1e6])), gp.predict(X), atol=0.01)
