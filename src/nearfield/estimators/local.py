@@ -48,13 +48,14 @@ class LocalGPRegressor(LocalParameters):
     ard : bool, default=False
         Learn one length scale per column.
     n_scales : int or "auto", default="auto"
-        Number of Gaussians summed in the kernel.
+        Number of Gaussians summed in the kernel. "auto" learns it where length scale and signal variance are learnt.
     tolerance : float, default=1e-3
         Largest mean KL divergence per test point from the exact Gaussian process, in nats.
     spacing : float or "auto", default="auto"
         Distance, in length scales, within which every point has a centre.
     radius : float, None or "auto", default="auto"
-        Radius of the neighbourhoods in length scales; None takes all points.
+        Radius of the neighbourhoods in length scales; None takes all points. With several length scales and a radius
+        given, what the longer ones say from afar is not measured, and the distance in `report_` may be too small.
     features : "auto", "kernel", TaylorFeatures or MaclaurinFeatures, default="auto"
         "kernel" solves every neighbourhood in kernel space. A given map is used with the model's length scale. With
         either, neighbourhoods of few points are solved in kernel space, unless `radius` is None.
@@ -66,11 +67,14 @@ class LocalGPRegressor(LocalParameters):
     centers : str, int or array of shape (n_centers, n_features), default="auto"
         "grid": middles of the occupied cells of a lattice (the choice of "auto" up to three columns); "net": a greedy
         covering (its choice beyond); "farthest": farthest-point clustering; "kmeans", "random": with `n_centers`;
-        "mean": a single centre; "test": the test points themselves. A number is that many farthest points.
+        "mean": a single centre; "test": the test points themselves. A number is that many farthest points. The exact
+        process, where it is chosen, has one centre.
     n_centers : int or None, default=None
         For "farthest", "kmeans" and "random".
     open_centers : bool, default=True
-        Open a centre for test points farther than the spacing from all others.
+        Open a centre for test points farther than the spacing from all others. (Where neighbourhoods are by number,
+        `fit` adds centres for samples that those given leave alone.) If False, centres that are far from some samples
+        make the distance from the exact process unknown, which `fit` warns of.
     n_restarts, time_budget, n_jobs, random_state, progress
         See `ExactGPRegressor`.
 
