@@ -221,6 +221,25 @@ def test_an_output_that_cannot_be_written_is_found_before_the_work(fails, csv, t
     assert others(csv) == []
 
 
+def test_the_table_is_never_replaced_by_the_model(fails, csv, tmp_path, monkeypatch):
+    before = (tmp_path / "stations.csv").read_text()
+    (tmp_path / "link.csv").symlink_to("stations.csv")
+    monkeypatch.setattr("nearfield.cli._data.read_training", None)  # it would be called next
+    monkeypatch.chdir(tmp_path)
+    for out in (csv, "stations.csv", "./stations.csv", "link.csv"):
+        assert "--out is the table itself: give another name" in fails("fit", csv, "-t", "temp", "-o", out)
+    assert (tmp_path / "stations.csv").read_text() == before
+
+
+def test_nor_is_the_table_on_standard_input(csv, tmp_path):
+    argv = [sys.executable, "-m", "nearfield", "fit", "-", "-t", "temp", "-o", csv]
+    with open(csv) as table:
+        done = subprocess.run(argv, stdin=table, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--out is the table itself" in done.stderr
+    assert (tmp_path / "stations.csv").read_text().startswith("station,")
+
+
 def test_a_full_disk_leaves_the_old_model(fails, csv, tmp_path, monkeypatch):
     out = tmp_path / "m.nf"
     out.write_text("old")

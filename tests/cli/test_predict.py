@@ -228,6 +228,16 @@ def test_a_bad_option_is_one_line(fails, model, csv, options, words):
     assert words in fails("predict", model, csv, *options)
 
 
+def test_inputs_are_never_overwritten(fails, model, csv, tmp_path):
+    (tmp_path / "m.nf").symlink_to(model)
+    with open(csv, "rb") as table, open(model, "rb") as file:
+        before = table.read(), file.read()
+    assert "--out is the table itself" in fails("predict", model, csv, "--out", csv)
+    assert "--out is the model itself" in fails("predict", model, csv, "--out", tmp_path / "m.nf")
+    with open(csv, "rb") as table, open(model, "rb") as file:
+        assert (table.read(), file.read()) == before
+
+
 def test_a_column_is_never_overwritten(fails, model, tmp_path):
     (tmp_path / "t.csv").write_text("lon,lat,mean\n1,2,3\n")
     assert "--prefix" in fails("predict", model, tmp_path / "t.csv", "--all")

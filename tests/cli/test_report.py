@@ -94,6 +94,8 @@ def test_standard_output(folder, capsys):
         (["model.nf", "data.csv", "--target", "snow"], "no column 'snow'"),
         (["model.nf", "--out", "nowhere/a.html"], "nowhere"),
         (["model.nf", "--out", "."], "folder"),
+        (["model.nf", "--out", "./model.nf"], "--out is the model itself"),
+        (["model.nf", "data.csv", "--out", "data.csv"], "--out is the table itself"),
     ],
 )
 def test_what_cannot_be_is_one_line_and_nothing_is_written(folder, capsys, arguments, words):

@@ -58,7 +58,7 @@ def command(
     from ..tables import check_writable, open_table, write_table
     from ._data import load_model, recipe_of
     from ._models import rows_at_a_time
-    from ._output import print_json
+    from ._output import print_json, refuse_overwriting
     from ._progress import bars
     from ._run import CommandError
 
@@ -68,6 +68,7 @@ def command(
         raise CommandError(f"--batch-size must be at least 1, not {batch_size}.")
     if as_json and out == "-":
         raise CommandError("--json needs --out FILE, since the table goes to the standard output.")
+    refuse_overwriting(out, table=data, model=model)
     check_writable(out)
     gp, metadata = load_model(model)
     with open_table(data, encoding) as table, bars(quiet=out == "-") as show:

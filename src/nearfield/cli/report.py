@@ -41,10 +41,11 @@ def command(
     """
     from ..tables import check_writable
     from ._data import load_model
-    from ._output import file_size, note
+    from ._output import file_size, note, refuse_overwriting
     from ._progress import bars
     from ._run import CommandError
 
+    refuse_overwriting(out, table=data, model=model)
     check_writable(out)
     with bars(quiet=out == "-") as show:
         show("reading", 0.0)
