@@ -67,6 +67,14 @@ def table(rows: list[list[str]]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def note_training_rows(n: int, of: int) -> None:
+    """Say that scores are partly those of training data."""
+    if n:
+        note(
+            f"{n} of {counted(of, 'row')} {'has' if n == 1 else 'have'} inputs the model was trained on: scores flatter"
+        )
+
+
 def counted(n: int, noun: str) -> str:
     """`1 row`, `2 rows`."""
     return f"{n} {noun}{'s' * (n != 1)}"

@@ -39,9 +39,10 @@ def command(
     What was learnt and chosen, and why; the distance from the exact process; maps for two columns, slices for others.
     With DATA also scores, calibration and residuals.
     """
+    from .._seen import TrainingRows
     from ..tables import check_writable
     from ._data import load_model
-    from ._output import file_size, note, refuse_overwriting
+    from ._output import file_size, note, note_training_rows, refuse_overwriting
     from ._progress import bars
     from ._run import CommandError
 
@@ -56,6 +57,8 @@ def command(
         X, y = (None, None) if data is None else _read(gp, metadata, data, name, encoding)
         show("reading", 1.0)
         page = _page(gp, X, y, name or "target", title, show)
+    if y is not None:
+        note_training_rows(TrainingRows(gp).count(X), len(X))
     if X is not None and y is None:
         note(f"{data} has no column {name!r}: no scores" if name else "no scores: --target names the column of truth")
     if out == "-":

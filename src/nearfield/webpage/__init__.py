@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, check_X_y
 
 from .._files import atomic
 from .._inputs import column_names
+from .._seen import TrainingRows
 from . import _learnt, _scores
 from ._maps import Projection, Subject, map_of
 from ._numbers import number
@@ -88,8 +89,10 @@ def build(
     else:
         pictures, data["slices"] = slices_of(subject, X, y)
         sections.append(("The curve" if len(names) == 1 else "Slices", _slices(pictures, names)))
-    if held_out is not None:
-        sections.append(("Against the data", _scores.section(*held_out, subject.fitted_target)))
+    if X is not None and held_out is not None:
+        sections.append(
+            ("Against the data", _scores.section(*held_out, subject.fitted_target, TrainingRows(model).count(X)))
+        )
     sections.append(("What was chosen, and why", _learnt.chosen(model) + _learnt.trials(model)))
     script = _resource("page.js")
     heading = title or f"Gaussian process of {target}"
