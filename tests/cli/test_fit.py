@@ -52,6 +52,19 @@ def test_all_other_numbers_are_features_and_it_says_so(fit):
     assert "station" not in notes
 
 
+def test_numbers_with_commas_are_not_called_text(runs, fails, tmp_path):
+    rows = "\n".join(f'{i},"9,{i:03}",{i % 3},,' for i in range(30))
+    (tmp_path / "t.csv").write_text(f"lon,height,temp,,\n{rows}\n")
+    argv = ["fit", tmp_path / "t.csv", "-t", "temp", "-o", tmp_path / "m.nf", "--method", "exact"]
+    _, err = runs(*argv)
+    assert "left out: height (numbers with commas; write a decimal point" in err
+    assert "2 columns (no name)" in err
+    assert "--one-hot" not in err
+    message = fails(*argv, "-f", "lon,height")
+    assert "decimal point" in message
+    assert "--one-hot" not in message
+
+
 def test_dates_and_an_index_without_a_name_are_no_features(runs, fails, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(",day,x,y\n0,2020-01-01,1,2\n1,2020-01-02,2,3\n2,2020-01-03,4,5\n")
@@ -166,6 +179,9 @@ def test_a_pipe_in(model, csv, tmp_path):
         ("lon,heat\n1,2\n3,4\n", "no column 'temp'. It has lon, heat."),
         ("lon,tempe\n1,2\n3,4\n", "Did you mean 'tempe'?"),
         ("1,2\n3,4\n", "no header"),
+        ("lon lat temp\n1 2 3\n", "put commas, semicolons or tabs between columns"),
+        ("# logger\nlon,temp\n1,2\n", "first line begins with #"),
+        ("lon;temp\n1,5;2\n2,5;4\n", "The numbers of 'lon' have commas: write a decimal point"),
         ("lon,temp\n1,2\n3,cold\n4,5\n", "column 'temp' has 'cold' in row 2, where a number must be."),
         ("lon,temp\n1,2\n3,4\nfar,5\n", "column 'lon' has 'far' in row 3"),
         ("lon,temp\n1,2\n3,4,5\n", "row 2 has 3 fields"),

@@ -192,7 +192,7 @@ def test_names_outside_ascii_survive_any_locale(model, tmp_path):
         ("lon,height\n1,2\n", "no column 'lat', which the model predicts from"),
         ("lon,Lat\n1,2\n", "Did you mean 'Lat'?"),
         ("lon,lat\n1,2\n3,south\n", "column 'lat' has 'south' in row 2"),
-        ("lon,lat\n1,2\n3\n", "row 2 has 1 fields"),
+        ("lon,lat\n1,2\n3\n", "row 2 has 1 field and"),
         ("lon,lat\n1,inf\n", "infinite"),
     ],
 )

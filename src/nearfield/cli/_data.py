@@ -19,6 +19,7 @@ from ._run import CommandError
 Floats = NDArray[np.float64]
 
 MAX_CATEGORIES = 100
+_COMMAS = "numbers with commas; write a decimal point and no other separators"
 _COPIES = 3  # of all numbers, while they are put together
 
 
@@ -141,6 +142,10 @@ def require_columns(table: Table, names: Sequence[str], where: str = "") -> None
         near = difflib.get_close_matches(name, table.columns, 1)
         if near:
             message += f" Did you mean {near[0]!r}?"
+        elif "".join(table.columns[:1]).startswith("#"):
+            message += " Its first line begins with #, and should be the row of column names."
+        elif len(table.columns) == 1 and len(table.columns[0].split()) > 1:
+            message += " Its first line has blanks between words: put commas, semicolons or tabs between columns."
         elif all(_is_number(column) for column in table.columns):
             message += " Its first row holds numbers, so it seems to have no header."
         else:
@@ -259,7 +264,7 @@ class _Numbers:
 
     def _advised(self, error: BadValueError, batch: Batch) -> Exception:
         numbers, words = batch.count_numbers(self.name)
-        if numbers >= words or self.is_target or error.is_date:
+        if numbers >= words or self.is_target or error.is_date or error.has_comma:
             return error
         return CommandError(f"{error} Leave the column out, or turn its text into columns with --one-hot {self.name}.")
 
@@ -269,7 +274,7 @@ class _Numbers:
             return None
         if self._n_numbers >= self._n_words:
             raise self._bad
-        return "dates" if self._bad.is_date else "text"
+        return "dates" if self._bad.is_date else _COMMAS if self._bad.has_comma else "text"
 
     def values(self) -> Floats:
         return np.concatenate(self._parts)
@@ -293,9 +298,15 @@ def _assemble(
         left_out[name] = "empty"
     if "" in order:
         left_out[""] = "no name"
+    if table.n_nameless:
+        left_out[f"{table.n_nameless} columns"] = "no name"
     used = [*dict.fromkeys(n for n in order if n in values and n != target and n not in texts), *texts]
     if not used:
-        raise CommandError(f"{table.name} has no column of numbers besides {target!r} to predict from.")
+        commas = [repr(name) for name, why in left_out.items() if why == _COMMAS]
+        hint = f" The numbers of {', '.join(commas)} have commas: write a decimal point and no other separators."
+        raise CommandError(
+            f"{table.name} has no column of numbers besides {target!r} to predict from.{hint if commas else ''}"
+        )
     recipe = Recipe(
         tuple(Column(name, _categories(table, name, words[name]) if name in words else None) for name in used)
     )

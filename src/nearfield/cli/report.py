@@ -57,7 +57,7 @@ def command(
         X, y = (None, None) if data is None else _read(gp, metadata, data, name, encoding)
         show("reading", 1.0)
         page = _page(gp, X, y, name or "target", title, show)
-    if y is not None:
+    if X is not None and y is not None:
         note_training_rows(TrainingRows(gp).count(X), len(X))
     if X is not None and y is None:
         note(f"{data} has no column {name!r}: no scores" if name else "no scores: --target names the column of truth")
