@@ -179,7 +179,7 @@ def test_a_pipe_in(model, csv, tmp_path):
         ("lon,heat\n1,2\n3,4\n", "no column 'temp'. It has lon, heat."),
         ("lon,tempe\n1,2\n3,4\n", "Did you mean 'tempe'?"),
         ("1,2\n3,4\n", "no header"),
-        ("lon lat temp\n1 2 3\n", "put commas, semicolons or tabs between columns"),
+        ("lon lat temp\n1 2 3\n", "blanks between names: put commas, semicolons or tabs there"),
         ("# logger\nlon,temp\n1,2\n", "first line begins with #"),
         ("lon;temp\n1,5;2\n2,5;4\n", "The numbers of 'lon' have commas: write a decimal point"),
         ("lon,temp\n1,2\n3,cold\n4,5\n", "column 'temp' has 'cold' in row 2, where a number must be."),

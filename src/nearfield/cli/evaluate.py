@@ -249,23 +249,24 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
 
     from .._seen import TrainingRows
     from ..tables import open_table
-    from ._data import load_model, recipe_of, require_columns, require_room
+    from ._data import Unused, load_model, recipe_of, require_columns, require_room
     from ._models import predict, rows_at_a_time
-    from ._output import counted, note, note_training_rows
+    from ._output import note_training_rows
     from ._run import CommandError
 
     gp, metadata = load_model(path)
     target = target or metadata.get("target")
     if not isinstance(target, str) or len(gp.y_mean_) != 1:
         raise CommandError(f"{path} does not say what it predicts, or predicts several targets: use --target.")
-    truth, means, stds, n_rows, n_seen, known = [], [], [], 0, 0, TrainingRows(gp)
+    truth, means, stds, n_rows, n_seen, known, unused = [], [], [], 0, 0, TrainingRows(gp), Unused()
     with open_table(data, encoding) as table:
         require_columns(table, [target])
         recipe = recipe_of(gp, metadata, table, [target])
         for batch in table.batches(rows_at_a_time(gp)):
-            X, y = recipe.matrix(batch)[0], batch.numbers(target)
+            (X, unknown), y = recipe.matrix(batch), batch.numbers(target)
             used = ~np.isnan(y) & ~np.isnan(X).any(axis=1)
             n_rows += len(y)
+            unused.add(~used, unknown)
             require_room(table, n_rows, X.shape[1] + 1)
             if used.any():
                 n_seen += known.count(X[used])
@@ -276,8 +277,7 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
     if not truth:
         raise CommandError(f"{table.name} has no row with {target!r} and all features.")
     y, mean, std = (np.concatenate(found) for found in (truth, means, stds))
-    if len(y) < n_rows:
-        note(f"dropped {counted(n_rows - len(y), 'row')} of {n_rows} with missing values")
+    unused.say("dropped", n_rows)
     note_training_rows(n_seen, len(y))
     return {
         "rows": n_rows,
