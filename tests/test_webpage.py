@@ -12,7 +12,7 @@ import nearfield as nf
 from nearfield import webpage
 from nearfield.webpage._maps import grid_shape
 from nearfield.webpage._numbers import number, pack, unpack
-from nearfield.webpage._svg import Chart, Scale
+from nearfield.webpage._svg import Chart, Scale, fitted
 
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09, "random_state": 0}
 HOSTILE = "<script>alert('x')</script>"
@@ -90,6 +90,19 @@ def test_an_axis_around_equal_values_is_not_empty():
     for scale in (Scale.around([3.0, 3.0], "x"), Scale.around([0.0], "x"), Scale.around([1e-3], "x", log=True)):
         assert scale.low < scale.high
         assert scale.ticks()
+
+
+@pytest.mark.parametrize("text", ["", "short", "rainfall in June (mm a day)"])
+def test_labels_that_have_room_stay_whole(text):
+    assert fitted(text, 256) == text
+
+
+@pytest.mark.parametrize("letter", ["a", "M", "気"])
+def test_long_labels_are_cut_to_the_room_they_have(letter):
+    cut = fitted(letter * 100, 256)
+    assert cut.endswith("…")
+    assert 15 < len(cut) < 35
+    assert len(fitted(letter * 100, 346)) > len(cut)
 
 
 def test_charts_place_points_where_they_belong():

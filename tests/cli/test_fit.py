@@ -65,6 +65,21 @@ def test_numbers_with_commas_are_not_called_text(runs, fails, tmp_path):
     assert "--one-hot" not in message
 
 
+def test_what_does_not_vary_is_named(runs, tmp_path):
+    (tmp_path / "t.csv").write_text("lon,lat,temp\n" + "".join(f"{i},7,{i % 4}\n" for i in range(20)))
+    options = ["-o", tmp_path / "m.nf", "--method", "exact"]
+    _, err = runs("fit", tmp_path / "t.csv", "-t", "temp", *options)
+    assert "column 'lat' is 7 in every row" in err
+    assert "the target is" not in err
+    _, err = runs("fit", tmp_path / "t.csv", "-t", "lat", *options)
+    assert "the target is 7 in every row" in err
+    runs("report", tmp_path / "m.nf", "--out", tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert "<b>lat</b> is 7 in every row, so there was nothing to learn" in page
+    assert "were given" not in page
+    assert "of the variance" not in page
+
+
 def test_dates_and_an_index_without_a_name_are_no_features(runs, fails, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(",day,x,y\n0,2020-01-01,1,2\n1,2020-01-02,2,3\n2,2020-01-03,4,5\n")

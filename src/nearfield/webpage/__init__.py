@@ -156,8 +156,9 @@ def _cards(subject: Subject, held_out: tuple[Floats, Floats, Floats] | None) -> 
                 else f"nats of KL per point; {'within' if report.tolerance_met else 'above'} {report.tolerance:g}",
             )
         )
-    noise = model.noise_variance_ / (model.kernel_.variance + model.noise_variance_)
-    cards.append(("Noise", f"{number(100 * noise, 2)} %", "of the variance of the target"))
+    if not _learnt.learnt_nothing(model):
+        noise = model.noise_variance_ / (model.kernel_.variance + model.noise_variance_)
+        cards.append(("Noise", f"{number(100 * noise, 2)} %", "of the variance of the target"))
     if report is not None and report.n_centers > 1:
         cards.append(("Local models", number(report.n_centers), f"of {report.median_neighbours} points in the median"))
     if held_out is not None:
