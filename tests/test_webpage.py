@@ -12,6 +12,7 @@ import nearfield as nf
 from nearfield import webpage
 from nearfield.webpage._maps import grid_shape
 from nearfield.webpage._numbers import number, pack, unpack
+from nearfield.webpage._slices import base_of
 from nearfield.webpage._svg import Chart, Scale, fitted
 
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09, "random_state": 0}
@@ -172,6 +173,14 @@ def test_slices_go_through_the_medians(page_of_space):
     heights = {tuple(re.findall(r"text-anchor=\"end\">(.*?)<", picture)) for picture in pictures}
     assert len(pictures) == 4
     assert len(heights) == 1  # one vertical axis for all
+
+
+def test_slices_go_through_a_category_that_exists():
+    rng = np.random.default_rng(0)
+    town = np.eye(4)[rng.choice(4, 101, p=[0.2, 0.4, 0.2, 0.2])] * (1 + 1e-15)
+    height = rng.uniform(0, 1, 101)
+    base = base_of(np.column_stack([height, town]))
+    assert base.tolist() == [np.median(height), 0, 1, 0, 0]
 
 
 def test_scores_and_charts_are_of_the_data(plane, page_of_plane, page_of_space):

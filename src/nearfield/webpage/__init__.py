@@ -178,8 +178,8 @@ def _slices(pictures: list[str], names: list[str]) -> str:
         lead = f"<p>The mean, and 95 % intervals of the function (darker) and of observations (lighter). {hint}</p>"
     else:
         lead = (
-            "<p>Along each column, the others at their medians: the mean, and 95 % intervals of the function (darker) "
-            f"and of observations (lighter). {hint}</p>"
+            "<p>Along each column, the others at their medians or most common categories: the mean, and 95 % intervals "
+            f"of the function (darker) and of observations (lighter). {hint}</p>"
         )
         if len(names) > MAX_SLICES:
             lead += f"<p>The first {MAX_SLICES} of {len(names)} columns are shown.</p>"
