@@ -38,8 +38,19 @@ def test_permissions_are_those_of_any_new_file_or_of_the_file_replaced(tmp_path)
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nowhere"), atomic(tmp_path / "nowhere" / "a.txt"):
+    path = tmp_path / "nowhere" / "a.txt"
+    with pytest.raises(FileNotFoundError) as caught, atomic(path):
         pass
+    assert caught.value.filename == str(path)
+
+
+def test_a_full_disk_names_the_file(tmp_path):
+    with pytest.raises(OSError, match="No space left") as caught, atomic(tmp_path / "a.txt"):
+        raise OSError(28, "No space left on device")
+    assert caught.value.filename == str(tmp_path / "a.txt")
+    with pytest.raises(OSError, match="Input/output") as caught, atomic(tmp_path / "a.txt"):
+        raise OSError(5, "Input/output error")  # of what is read, for all that is known
+    assert caught.value.filename is None
 
 
 def test_a_link_is_followed_and_stays(tmp_path):

@@ -6,6 +6,7 @@ import json
 import pickle
 import struct
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -197,6 +198,28 @@ def test_what_cannot_be_saved_says_so(path):
     with pytest.raises(ValueError, match=r"RBFSampler.*feature_map.*pickle or skops"):
         nf.save(foreign, path)
     assert not path.exists()
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e-75, 1e-51, 1e51, 1e70, 1e140, 1e150])
+@pytest.mark.parametrize("make", [nf.ExactGPRegressor, nf.LocalGPRegressor, local, nf.FeatureGPRegressor])
+def test_targets_of_every_size_that_is_fitted_are_loaded(path, make, size):
+    maps = [nf.TaylorFeatures(6)] if make is nf.FeatureGPRegressor else []
+    fixed = {"length_scale": 3.0, "signal_variance": size**2, "noise_variance": 0.1 * size**2}
+    model = make(*maps, **fixed).fit(X[:40], size * y[:40])
+    nf.save(model, path)
+    for again, first in zip(nf.load(path).predict(NEW, True), model.predict(NEW, True), strict=True):
+        np.testing.assert_allclose(again / size, first / size, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("make", [nf.ExactGPRegressor, local])
+def test_what_could_not_be_loaded_is_not_saved(path, make, monkeypatch):
+    model = make(**FIXED).fit(X[:40], y[:40])
+    nf.save(model, path)
+    before = path.read_bytes()
+    monkeypatch.setattr(model, "kernel_", replace(model.kernel_, variances=np.array([1e305])))
+    with pytest.raises(ValueError, match=r"cannot be saved, since .* beyond what a model file may hold"):
+        nf.save(model, path)
+    assert path.read_bytes() == before
 
 
 def test_a_file_that_fails_to_be_written_leaves_the_old_one(models, path, monkeypatch):

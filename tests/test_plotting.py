@@ -70,6 +70,17 @@ def test_a_map_shows_the_predictions(ax, plane, draw, which):
     assert mesh.get_array()[3, 7] == pytest.approx(expected)
 
 
+def test_pictures_are_not_drawn_over_each_other(ax, plane):
+    model, _, _ = plane
+    assert plotting.mean_map(model, size=5) is ax  # the current one, and empty
+    second = plotting.std_map(model, size=5)
+    third = plotting.calibration([0.0, 1.0], [0.1, 0.9], [1.0, 1.0])
+    assert len({ax.figure, second.figure, third.figure}) == 3
+    assert len(ax.collections) == len(second.collections) == 1
+    plt.close(second.figure)
+    plt.close(third.figure)
+
+
 def test_axes_are_named_after_the_columns(ax):
     pandas = pytest.importorskip("pandas")
     X, y = data(40, 2)
@@ -117,8 +128,13 @@ def test_what_does_not_suit_is_refused(ax, line, plane):
         plotting.prediction(line[0], level=95, ax=ax)
     with pytest.raises(ValueError, match="no trials"):
         plotting.error_against_cost(plane[0].report_, ax=ax)
-    with pytest.raises(ValueError, match="std"):
-        plotting.residuals([1.0], [1.0], [0.0], ax=ax)
+    for draw in (plotting.calibration, plotting.probabilities, plotting.residuals):
+        with pytest.raises(ValueError, match="std"):
+            draw([1.0], [1.0], [0.0], ax=ax)
+        with pytest.raises(ValueError, match="std"):
+            draw([1.0, 2.0], [1.0, 2.0], [1.0, -1.0], ax=ax)
+        with pytest.raises(ValueError, match="no observations"):
+            draw([], [], [], ax=ax)
     features = nf.FeatureGPRegressor(nf.TaylorFeatures(8), **FIXED).fit(line[1], line[2])
     with pytest.raises(ValueError, match="give X"):
         plotting.prediction(features, ax=ax)

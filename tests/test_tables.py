@@ -37,6 +37,11 @@ def read(path, size=tables.BATCH, **options):
         ("t.tsv", "a\tb\n1\t2.5\n-3\t1e-3\n"),
         ("t.csv", " a , b \n 1 , 2.5\n-3, 1e-3 \n\n"),
         ("t.csv", "\n\na,b\n1,2.5\n\n-3,1e-3\n"),
+        ("t.csv", "a,b\n1,2.5\n  \n-3,1e-3\n \t\n"),
+        ("t.csv", '"a", "b"\n"1", "2.5"\n"-3", "1e-3"\n'),
+        ("t.csv", 'a, b\n"1", "2.5"\n-3, 1e-3\n'),
+        ("t.csv", "a,b,,\n1,2.5,,\n-3,1e-3,,\n"),
+        ("t.csv", ",a,,b\n7,1,8,2.5\n7,-3,8,1e-3\n"),
         ("t.csv", '"a","b"\n"1","2.5"\n"-3","1e-3"\n'),
         ("t.csv", "\ufeffa,b\n1,2.5\n-3,1e-3\n"),
         ("t.csv", "a,b\n1,2.5\n-3,1e-3\n".encode("utf-16")),
@@ -59,13 +64,20 @@ def test_an_empty_line_of_a_single_column_is_a_missing_value(tmp_path):
     assert np.isnan(read(put(tmp_path, "a\n1\n\n3\n"))["a"]).tolist() == [False, True, False]
 
 
+def test_blanks_that_belong_to_cells_stay(tmp_path):
+    with open_table(put(tmp_path, 'a,b\n x, "y"\n')) as table:
+        (batch,) = table.batches()
+        assert (batch.cells("a"), batch.cells("b")) == ([" x"], [' "y"'])
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         ("", "is empty"),
         ("\n \n", "is empty"),
         ("a,b,a\n1,2,3\n", "more than one column 'a'"),
-        ("a,b\n1,2\n3\n", "row 2 has 1 fields and the header has 2, with commas"),
+        ("a,b\n1,2\n3\n", "row 2 has 1 field and the header has 2, with commas"),
+        (",,\n1,2,3\n", "has no column names"),
         ("a;b\n1;2;3\n", "row 1 has 3 fields and the header has 2, with semicolons"),
         ("a,b\n1,2\n3,abc\n", r"column 'b' has 'abc' in row 2, where a number must be\.$"),
         ("a,b\n1,2\n3,4 m\n", "column 'b' has '4 m' in row 2"),

@@ -12,7 +12,8 @@ import nearfield as nf
 from nearfield import webpage
 from nearfield.webpage._maps import grid_shape
 from nearfield.webpage._numbers import number, pack, unpack
-from nearfield.webpage._svg import Chart, Scale
+from nearfield.webpage._slices import base_of
+from nearfield.webpage._svg import Chart, Scale, fitted
 
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09, "random_state": 0}
 HOSTILE = "<script>alert('x')</script>"
@@ -92,6 +93,19 @@ def test_an_axis_around_equal_values_is_not_empty():
         assert scale.ticks()
 
 
+@pytest.mark.parametrize("text", ["", "short", "rainfall in June (mm a day)"])
+def test_labels_that_have_room_stay_whole(text):
+    assert fitted(text, 256) == text
+
+
+@pytest.mark.parametrize("letter", ["a", "M", "気"])
+def test_long_labels_are_cut_to_the_room_they_have(letter):
+    cut = fitted(letter * 100, 256)
+    assert cut.endswith("…")
+    assert 15 < len(cut) < 35
+    assert len(fitted(letter * 100, 346)) > len(cut)
+
+
 def test_charts_place_points_where_they_belong():
     chart = Chart(Scale(0, 10, "a<b"), Scale(0, 1, "y"), '"quoted"', width=480, height=258)
     chart.mark(5, 0.5, "dot", "<t>")
@@ -159,6 +173,14 @@ def test_slices_go_through_the_medians(page_of_space):
     heights = {tuple(re.findall(r"text-anchor=\"end\">(.*?)<", picture)) for picture in pictures}
     assert len(pictures) == 4
     assert len(heights) == 1  # one vertical axis for all
+
+
+def test_slices_go_through_a_category_that_exists():
+    rng = np.random.default_rng(0)
+    town = np.eye(4)[rng.choice(4, 101, p=[0.2, 0.4, 0.2, 0.2])] * (1 + 1e-15)
+    height = rng.uniform(0, 1, 101)
+    base = base_of(np.column_stack([height, town]))
+    assert base.tolist() == [np.median(height), 0, 1, 0, 0]
 
 
 def test_scores_and_charts_are_of_the_data(plane, page_of_plane, page_of_space):

@@ -179,6 +179,15 @@ def _decode(value: Any, left: dict[int, Array]) -> Any:
     return estimator
 
 
+def check(value: Any) -> None:
+    """Refuse an object of one of our classes whose fields no file may have."""
+    name = type(value).__name__
+    kind = _KINDS[name]
+    fields = kind.take_apart(value)
+    _sound.conform_fields(fields, _sound.hints(kind.make), name)
+    _sound.check(name, fields)
+
+
 def _made(name: str, values: dict[str, Any]) -> Any:
     """An object of one of our classes, from fields that it can be made of."""
     kind = _KINDS[name]

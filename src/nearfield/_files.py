@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
@@ -30,10 +33,17 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
         if mode is not None:
             temporary.chmod(mode)
         temporary.replace(target)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
+        if isinstance(error, OSError) and _is_about(temporary, error):
+            raise type(error)(error.errno, error.strerror, str(path)) from None
         raise
+
+
+def _is_about(temporary: Path, error: OSError) -> bool:
+    """Whether an error is one of writing the file, whose temporary name says nothing to anyone."""
+    return error.filename == str(temporary) or (error.filename is None and error.errno in _FULL)
 
 
 def is_special(path: Path) -> bool:

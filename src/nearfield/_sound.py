@@ -21,7 +21,8 @@ Array = NDArray[Any]
 Number = float | NDArray[np.float64]
 
 _LARGEST_INTEGER = 2**63
-_SMALLEST, _LARGEST = 1e-100, 1e100  # of what is squared and divided by: length scales and variances
+_SMALLEST, _LARGEST = 1e-100, 1e100  # of what is squared and divided by: lengths
+_LEAST_VARIANCE, _MOST_VARIANCE = 1e-304, 1e304  # squares of all targets that can be fitted
 _DEEPEST = 4
 _FARTHEST = 10 * FARTHEST  # of points in units of the length scale, whose squared distances must not overflow
 
@@ -131,7 +132,7 @@ def check(name: str, fields: Mapping[str, Any]) -> None:
 
 
 def are_positive(values: Any) -> bool:
-    """Whether numbers can be divided by and squared."""
+    """Whether lengths can be divided by and squared."""
     return bool(np.all((np.asarray(values) >= _SMALLEST) & (np.asarray(values) <= _LARGEST)))
 
 
@@ -144,7 +145,8 @@ def _is_kernel(f: Any) -> bool:
     if not (lengths.ndim == 2 and lengths.shape[1] and variances.shape == (len(lengths),) and len(variances)):
         return False
     known = are_positive(lengths) and lengths.max() / lengths.min() <= _LARGEST
-    return are_positive(variances) and (known or (np.isnan(lengths).all() and lengths.shape == (1, 1)))
+    sizes = bool(np.all((variances >= _LEAST_VARIANCE) & (variances <= _MOST_VARIANCE)))
+    return sizes and (known or (np.isnan(lengths).all() and lengths.shape == (1, 1)))
 
 
 def _is_report(f: Any) -> bool:

@@ -118,10 +118,8 @@ class ModelFile:
     def model(self) -> Any:
         """The fitted model."""
         try:
-            model = _CLASSES[self.class_name](**self.parameters())
-            for name, value in self.state().items():
-                setattr(model, name, value)
-            _complete(model, self._decoded("parts"))
+            model, parts = self._checked()
+            _complete(model, parts)
         except MemoryError as error:
             raise MemoryError(
                 f"{self.path}: {' '.join(str(error).split()) or 'it needs more memory than is free.'}"
@@ -130,9 +128,19 @@ class ModelFile:
             raise self._invalid() from error
         return model
 
-    def _decoded(self, part: str) -> dict[str, Any]:
+    def _checked(self, **known: Any) -> tuple[Any, dict[str, Any]]:
+        """A model that lacks what is made anew, and parts that this can be made of; `known` ones are not decoded."""
+        model = _CLASSES[self.class_name](**self.parameters())
+        for name, value in self.state().items():
+            setattr(model, name, value)
+        parts = self._decoded("parts", **known)
+        _check(model, parts)
+        return model, parts
+
+    def _decoded(self, part: str, **known: Any) -> dict[str, Any]:
         try:
-            values = _codec.decode_fields(self._content.header[part], self._content.arrays)
+            fields = {name: value for name, value in self._content.header[part].items() if name not in known}
+            values = _codec.decode_fields(fields, self._content.arrays) | known
             if part == "parameters":
                 for value in values.values():
                     conform_parameter(value)
@@ -174,6 +182,7 @@ def save(model: Any, path: str | os.PathLike[str], metadata: dict[str, Any] | No
     if not hasattr(model, "kernel_"):
         raise ValueError(f"This {class_name} is not fitted yet: call fit before save.")
     arrays: list[Any] = []
+    parts = _parts(model)
     header = {
         "format": FORMAT,
         "library": _library_version(),
@@ -181,8 +190,9 @@ def save(model: Any, path: str | os.PathLike[str], metadata: dict[str, Any] | No
         "metadata": _checked(metadata),
         "parameters": _encoded(model, _codec.storable_parameters(model), arrays),
         "state": _encoded(model, {name: vars(model)[name] for name in _stored_names(model)}, arrays),
-        "parts": _encoded(model, _parts(model), arrays),
+        "parts": _encoded(model, parts, arrays),
     }
+    _require_loadable(header, arrays, {name: parts[name] for name in ("data",) if name in parts})
     with atomic(path) as temporary, temporary.open("wb") as handle:
         _container.write(handle, header, arrays)
 
@@ -212,7 +222,10 @@ def load_with_metadata(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any
 
 def inspect(path: str | os.PathLike[str]) -> ModelFile:
     """Read and check a model file without making the model, which may take longer."""
-    content = _container.read(path)
+    return _model_file(os.fspath(path), _container.read(path))
+
+
+def _model_file(path: str, content: _container.Content) -> ModelFile:
     header = content.header
     try:
         if header["format"] != FORMAT or header["class"] not in _CLASSES or not isinstance(header["metadata"], dict):
@@ -221,17 +234,9 @@ def inspect(path: str | os.PathLike[str]) -> ModelFile:
         if not (isinstance(library, str) and len(library) < 100 and library.isprintable()):
             raise KeyError("library")
     except (KeyError, TypeError):
-        raise ValueError(f"{os.fspath(path)} is a nearfield file, but holds no model that can be read here.") from None
-    return ModelFile(
-        os.fspath(path),
-        header["class"],
-        library,
-        _container.VERSION,
-        header["metadata"],
-        content.digest,
-        content.n_bytes,
-        content,
-    )
+        raise ValueError(f"{path} is a nearfield file, but holds no model that can be read here.") from None
+    version, metadata = _container.VERSION, header["metadata"]
+    return ModelFile(path, header["class"], library, version, metadata, content.digest, content.n_bytes, content)
 
 
 # ---- what each model consists of ----------------------------------------------------------------------------------
@@ -265,31 +270,45 @@ def _parts(model: Any) -> dict[str, Any]:
     return {}
 
 
+def _require_loadable(header: dict[str, Any], arrays: list[Any], known: dict[str, Any]) -> None:
+    """Refuse to write what `load` would refuse; `known` parts are checked as they are, and not made anew."""
+    file = _model_file("", _container.Content(header, arrays, "", 0))
+    try:
+        for part in known.values():
+            _codec.check(part)
+        file._checked(**known)
+    except _WRONG as error:
+        raise ValueError(
+            f"This {file.class_name} cannot be saved, since one of its numbers is beyond what a model file may hold: "
+            "fit it to X and y in other units, or use pickle or skops for it."
+        ) from error
+
+
 def _complete(model: Any, parts: dict[str, Any]) -> None:
     """Make what was not stored, of parts that fit together."""
-    _check_shared(model)
-    d, k = model.n_features_in_, len(model.y_mean_)
     if isinstance(model, LocalGPRegressor):
-        _check_local(model, parts)
         predictor = LocalPredictor.restore(**parts, n_jobs=model.n_jobs)
         model._predictor = predictor
         model.feature_map_ = predictor.plan.features
         model.centers_ = predictor.placement.centers * model._unit
     elif isinstance(model, ExactGPRegressor):
         X, noise = parts["X"], parts["noise"]
-        require(X.ndim == 2 and len(X) and X.shape[1] == d and noise.shape == (len(X),))
-        require(parts["coefficients"].shape == (len(X), k) and np.all(noise >= 0))
-        require(not np.isnan(model.kernel_.length_scales).any())
         _memory.require(8.0 * len(X) ** 2 * 2.2, "The exact Gaussian process", "Load it on a machine with more.")
         factor = KernelPosterior.factorise(model.kernel_, X, noise)
         model._posterior = KernelPosterior(model.kernel_, factor=factor, **parts)
     else:
-        sums = model.statistics_
-        require(sums.gram.shape == (model._width, model._width) and sums.cross.shape == (model._width, k + 1))
-        maps = model.feature_map_ if isinstance(model.feature_map_, list) else [model.feature_map_]
-        require(model._offset.shape == (k,) and all(m.n_features_in_ == d for m in maps))
-        require(model._rows(np.zeros((1, d))).shape == (model._width, 1))
-        model._condition(sums)
+        model._condition(model.statistics_)
+
+
+def _check(model: Any, parts: dict[str, Any]) -> None:
+    """Refuse a model whose parts do not fit together."""
+    _check_shared(model)
+    if isinstance(model, LocalGPRegressor):
+        _check_local(model, parts)
+    elif isinstance(model, ExactGPRegressor):
+        _check_exact(model, parts)
+    else:
+        _check_features(model)
 
 
 def _check_shared(model: Any) -> None:
@@ -302,6 +321,21 @@ def _check_shared(model: Any) -> None:
     require(model.n_jobs != 0 and abs(model.n_jobs or 1) <= _MOST_THREADS)
     for name in ("ard", "blend", "correction", "open_centers"):
         conform(getattr(model, name, False), bool)
+
+
+def _check_exact(model: Any, parts: dict[str, Any]) -> None:
+    X, noise = parts["X"], parts["noise"]
+    require(X.ndim == 2 and len(X) and X.shape[1] == model.n_features_in_ and noise.shape == (len(X),))
+    require(parts["coefficients"].shape == (len(X), len(model.y_mean_)) and np.all(noise >= 0))
+    require(not np.isnan(model.kernel_.length_scales).any())
+
+
+def _check_features(model: Any) -> None:
+    d, k, sums = model.n_features_in_, len(model.y_mean_), model.statistics_
+    require(sums.gram.shape == (model._width, model._width) and sums.cross.shape == (model._width, k + 1))
+    maps = model.feature_map_ if isinstance(model.feature_map_, list) else [model.feature_map_]
+    require(model._offset.shape == (k,) and all(m.n_features_in_ == d for m in maps))
+    require(model._rows(np.zeros((1, d))).shape == (model._width, 1))
 
 
 def _check_local(model: Any, parts: dict[str, Any]) -> None:

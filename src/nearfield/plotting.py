@@ -1,7 +1,8 @@
 """Pictures of predictions, maps, calibration and cost, with matplotlib (`pip install 'nearfield[plot]'`).
 
-Every function draws on the Axes given, or on the current one, and answers with it. Colours can be told apart by
-colour-blind readers, and maps use scales whose lightness rises evenly.
+Every function draws on the Axes given and answers with it. Without one it takes the current Axes where those are empty,
+and otherwise a new figure. Colours can be told apart by colour-blind readers, and maps use scales whose lightness rises
+evenly.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def prediction(
         size = 4 if len(targets) < 500 else 2
         ax.plot(points[:, 0], targets, "o", color=INK, markersize=size, markeredgewidth=0, alpha=0.5, label="data")
     ax.set(xlim=(low, high), xlabel=name)
-    ax.legend(frameon=False)
+    ax.legend(framealpha=0.9, edgecolor="none")  # points may lie behind it
     return _plain(ax)
 
 
@@ -116,8 +117,8 @@ def calibration(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | Non
     ax : matplotlib Axes
     """
     ax = _axes(ax)
-    variance = np.square(np.asarray(std, dtype=np.float64))
-    covered = [metrics.coverage(y, mean, variance, level) for level in LEVELS]
+    y, mean, std = _finite(y, mean, std)
+    covered = [metrics.coverage(y, mean, std**2, level) for level in LEVELS]
     ax.plot([0, 100], [0, 100], color=GREY, linewidth=1.5, linestyle="--", label="perfect")
     ax.plot(100 * LEVELS, 100 * np.array(covered), color=BLUE, linewidth=3, label="this model")
     ax.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
@@ -198,7 +199,10 @@ def _axes(ax: Axes | None) -> Axes:
         import matplotlib.pyplot as plt
     except ImportError:
         raise ImportError("Plotting needs matplotlib: pip install 'nearfield[plot]'.") from None
-    return plt.gca() if ax is None else ax
+    if ax is not None:
+        return ax
+    current = plt.gca()
+    return plt.subplots()[1] if current.has_data() else current
 
 
 def _plain(ax: Axes) -> Axes:
@@ -238,6 +242,8 @@ def _map(model: Any, X: ArrayLike | None, ax: Axes | None, which: int, label: st
 
 
 def _finite(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    if np.size(y) == 0:
+        raise ValueError("The 'y' argument has no observations.")
     metrics.rmse(y, mean)  # one shape, and finite
     metrics.rmse(y, std)
     arrays = [np.ravel(np.asarray(a, dtype=np.float64)) for a in (y, mean, std)]

@@ -97,8 +97,10 @@ def test_blocks_by_some_columns(runs, csv, monkeypatch):
 
 
 def test_a_model_is_scored_on_rows_it_is_given(runs, model, csv, rows, tmp_path, lines):
-    out, _ = runs("evaluate", csv, "--model", model, "--json")
+    out, err = runs("evaluate", csv, "--model", model, "--json")
     result = json.loads(out)
+    assert "120 of 120 rows have inputs the model was trained on: scores flatter" in err
+    assert result["rows_trained_on"] == 120
     gp = nf.load(model)
     del gp.feature_names_in_
     mean = gp.predict(rows[0])
@@ -107,6 +109,20 @@ def test_a_model_is_scored_on_rows_it_is_given(runs, model, csv, rows, tmp_path,
     out, err = runs("evaluate", tmp_path / "gaps.csv", "--model", model)
     assert "dropped 2 rows of 122" in err
     assert out.splitlines()[2].startswith("all")
+
+
+@pytest.mark.parametrize("method", ["exact", "local"])
+def test_training_rows_are_found_whatever_the_units(runs, tmp_path, method):
+    rng = np.random.default_rng(1)
+    X = rng.uniform(0, 1, (60, 3)) * [1e6, 1, 1e-3] + [3e6, 0, 1]
+    table = np.column_stack([X, X[:, 1] + 0.1 * rng.standard_normal(60)]).tolist()
+    rows = [",".join(map(repr, row)) for row in table]
+    for name, part in (("train", rows[:40]), ("some", rows[35:]), ("new", rows[40:])):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["a,b,c,y", *part]))
+    runs("fit", tmp_path / "train.csv", "-t", "y", "-o", tmp_path / "m.nf", "--method", method, "--n-scales", "1")
+    _, err = runs("evaluate", tmp_path / "some.csv", "--model", tmp_path / "m.nf")
+    assert "5 of 25 rows have inputs the model was trained on" in err
+    assert runs("evaluate", tmp_path / "new.csv", "--model", tmp_path / "m.nf")[1] == ""
 
 
 @pytest.mark.parametrize(
@@ -124,6 +140,9 @@ def test_a_model_is_scored_on_rows_it_is_given(runs, model, csv, rows, tmp_path,
         ([*OPTIONS, "--spatial-blocks", "--block-columns", "temp"], "--block-columns"),
         ([*OPTIONS, "--method", "magic"], "--method"),
         (["--model", "none.nf"], "No such file"),
+        (["--model", "none.nf", "--folds", "5"], "--folds cannot go with --model"),
+        (["--model", "none.nf", "--spatial-blocks", "-f", "lon", "--no-ard"], "--features, --spatial-blocks, --ard"),
+        (["--model", "none.nf", "--seed", "0", "--one-hot", "town"], "--one-hot, --seed"),
     ],
 )
 def test_a_bad_option_is_one_line(fails, csv, options, words):

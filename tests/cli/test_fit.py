@@ -52,6 +52,34 @@ def test_all_other_numbers_are_features_and_it_says_so(fit):
     assert "station" not in notes
 
 
+def test_numbers_with_commas_are_not_called_text(runs, fails, tmp_path):
+    rows = "\n".join(f'{i},"9,{i:03}",{i % 3},,' for i in range(30))
+    (tmp_path / "t.csv").write_text(f"lon,height,temp,,\n{rows}\n")
+    argv = ["fit", tmp_path / "t.csv", "-t", "temp", "-o", tmp_path / "m.nf", "--method", "exact"]
+    _, err = runs(*argv)
+    assert "left out: height (numbers with commas; write a decimal point" in err
+    assert "2 columns (no name)" in err
+    assert "--one-hot" not in err
+    message = fails(*argv, "-f", "lon,height")
+    assert "decimal point" in message
+    assert "--one-hot" not in message
+
+
+def test_what_does_not_vary_is_named(runs, tmp_path):
+    (tmp_path / "t.csv").write_text("lon,lat,temp\n" + "".join(f"{i},7,{i % 4}\n" for i in range(20)))
+    options = ["-o", tmp_path / "m.nf", "--method", "exact"]
+    _, err = runs("fit", tmp_path / "t.csv", "-t", "temp", *options)
+    assert "column 'lat' is 7 in every row" in err
+    assert "the target is" not in err
+    _, err = runs("fit", tmp_path / "t.csv", "-t", "lat", *options)
+    assert "the target is 7 in every row" in err
+    runs("report", tmp_path / "m.nf", "--out", tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert "<b>lat</b> is 7 in every row, so there was nothing to learn" in page
+    assert "were given" not in page
+    assert "of the variance" not in page
+
+
 def test_dates_and_an_index_without_a_name_are_no_features(runs, fails, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(",day,x,y\n0,2020-01-01,1,2\n1,2020-01-02,2,3\n2,2020-01-03,4,5\n")
@@ -166,6 +194,9 @@ def test_a_pipe_in(model, csv, tmp_path):
         ("lon,heat\n1,2\n3,4\n", "no column 'temp'. It has lon, heat."),
         ("lon,tempe\n1,2\n3,4\n", "Did you mean 'tempe'?"),
         ("1,2\n3,4\n", "no header"),
+        ("lon lat temp\n1 2 3\n", "blanks between names: put commas, semicolons or tabs there"),
+        ("# logger\nlon,temp\n1,2\n", "first line begins with #"),
+        ("lon;temp\n1,5;2\n2,5;4\n", "The numbers of 'lon' have commas: write a decimal point"),
         ("lon,temp\n1,2\n3,cold\n4,5\n", "column 'temp' has 'cold' in row 2, where a number must be."),
         ("lon,temp\n1,2\n3,4\nfar,5\n", "column 'lon' has 'far' in row 3"),
         ("lon,temp\n1,2\n3,4,5\n", "row 2 has 3 fields"),
@@ -219,6 +250,25 @@ def test_an_output_that_cannot_be_written_is_found_before_the_work(fails, csv, t
     monkeypatch.setattr("os.open", lambda *_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
     assert "cannot be written: Permission denied" in fails("fit", csv, "-t", "temp", "-o", tmp_path / "m.nf")
     assert others(csv) == []
+
+
+def test_the_table_is_never_replaced_by_the_model(fails, csv, tmp_path, monkeypatch):
+    before = (tmp_path / "stations.csv").read_text()
+    (tmp_path / "link.csv").symlink_to("stations.csv")
+    monkeypatch.setattr("nearfield.cli._data.read_training", None)  # it would be called next
+    monkeypatch.chdir(tmp_path)
+    for out in (csv, "stations.csv", "./stations.csv", "link.csv"):
+        assert "--out is the table itself: give another name" in fails("fit", csv, "-t", "temp", "-o", out)
+    assert (tmp_path / "stations.csv").read_text() == before
+
+
+def test_nor_is_the_table_on_standard_input(csv, tmp_path):
+    argv = [sys.executable, "-m", "nearfield", "fit", "-", "-t", "temp", "-o", csv]
+    with open(csv) as table:
+        done = subprocess.run(argv, stdin=table, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--out is the table itself" in done.stderr
+    assert (tmp_path / "stations.csv").read_text().startswith("station,")
 
 
 def test_a_full_disk_leaves_the_old_model(fails, csv, tmp_path, monkeypatch):

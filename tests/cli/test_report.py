@@ -60,6 +60,17 @@ def test_a_page_with_scores(folder, table, capsys):
     assert "20 observations" in text
 
 
+def test_scores_of_training_rows_say_so(folder, table, capsys):
+    rows = "\n".join(f"{e!r},{n!r},{y!r}" for e, n, y in table[90:110].tolist())
+    (folder / "mixed.csv").write_text(f"east,north,rain\n{rows}\n")
+    assert cli.main(["report", "model.nf", "mixed.csv"]) == 0
+    assert "10 of 20 rows have inputs the model was trained on: scores flatter" in capsys.readouterr().err
+    assert "trained on the inputs of 10 of them" in page(folder / "report.html")
+    assert cli.main(["report", "model.nf", "data.csv"]) == 0
+    assert capsys.readouterr().err == ""
+    assert "trained on the inputs" not in page(folder / "report.html")
+
+
 def test_rows_with_missing_values_are_counted(folder, capsys):
     with (folder / "data.csv").open("a") as handle:
         handle.write("1.5,,x,2.0\n,1.0,x,2.0\n")
@@ -94,6 +105,8 @@ def test_standard_output(folder, capsys):
         (["model.nf", "data.csv", "--target", "snow"], "no column 'snow'"),
         (["model.nf", "--out", "nowhere/a.html"], "nowhere"),
         (["model.nf", "--out", "."], "folder"),
+        (["model.nf", "--out", "./model.nf"], "--out is the model itself"),
+        (["model.nf", "data.csv", "--out", "data.csv"], "--out is the table itself"),
     ],
 )
 def test_what_cannot_be_is_one_line_and_nothing_is_written(folder, capsys, arguments, words):

@@ -45,6 +45,30 @@ def test_what_goes_wrong_in_a_command_is_one_line(capsys, monkeypatch, error, co
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["typer", "nearfield.cli._run", "nearfield.cli._app"])
+def test_ctrl_c_during_imports_is_one_line(capsys, monkeypatch, name):
+    class Interrupted:
+        def find_spec(self, wanted, *_):
+            if wanted == name:
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(cli, name.rpartition(".")[2], raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    assert cli.main(["--version"]) == 130
+    assert capsys.readouterr().err == "nearfield: interrupted\n"
+
+
+def test_help_into_a_closed_pipe_ends_without_a_word():
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nearfield", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait() == 141
+
+
 def test_one_bar_for_all_that_begins_alike(monkeypatch):
     made = []
     monkeypatch.setattr(_progress, "errors", Console(file=io.StringIO(), force_terminal=True, width=100))

@@ -11,7 +11,15 @@ from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and answer with its exit code: 0, 2 for what the user can correct, 130 for Ctrl-C."""
+    """Run a command; exit codes are 0, 2 for what the user can correct, 130 for Ctrl-C and 141 for a closed pipe."""
+    try:
+        return _main(argv)
+    except KeyboardInterrupt:  # while modules are imported; `run` takes care of it from then on
+        print("nearfield: interrupted", file=sys.stderr)  # noqa: T201
+        return 130
+
+
+def _main(argv: Sequence[str] | None) -> int:
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from .. import _memory, io
 from .._sound import conform
 from ..tables import BadValueError, Batch, Table, open_table
+from ._output import counted, note
 from ._run import CommandError
 
 Floats = NDArray[np.float64]
 
 MAX_CATEGORIES = 100
+_COMMAS = "numbers with commas; write a decimal point and no other separators"
 _COPIES = 3  # of all numbers, while they are put together
 
 
@@ -52,19 +54,18 @@ class Recipe:
         """Which features are numbers of the table, and not zeros and ones made of text."""
         return np.array([c.categories is None for c in self.columns for _ in c.categories or ("",)])
 
-    def matrix(self, batch: Batch) -> tuple[Floats, dict[str, int]]:
-        """Features (n, p), NaN where they are missing, and how many rows have a category unknown to the model."""
+    def matrix(self, batch: Batch) -> tuple[Floats, dict[str, NDArray[np.bool_]]]:
+        """Features (n, p), NaN where they are missing, and which rows (n,) have a category unknown to the model."""
         parts: list[Floats] = []
-        unknown: dict[str, int] = {}
+        unknown: dict[str, NDArray[np.bool_]] = {}
         for column in self.columns:
             if column.categories is None:
                 parts.append(batch.numbers(column.name)[:, None])
                 continue
             texts = batch.texts(column.name)
             parts.append(_indicators(column.categories, texts))
-            n = sum(text is not None and text not in column.categories for text in texts)
-            if n:
-                unknown[column.name] = n
+            known = {None, *column.categories}
+            unknown[column.name] = np.array([text not in known for text in texts])
         return np.concatenate(parts, axis=1), unknown
 
     def to_json(self) -> list[dict[str, Any]]:
@@ -88,6 +89,29 @@ class Recipe:
         for c in with_words:
             conform(c["categories"], list[str])
         return cls(tuple(Column(c["name"], tuple(c["categories"]) if c in with_words else None) for c in value))
+
+
+class Unused:
+    """Counts of rows that could not be used: with missing values, and with categories unknown to the model."""
+
+    def __init__(self) -> None:
+        self.n_missing = 0
+        self.unknown: dict[str, int] = {}
+
+    def add(self, unused: Any, unknown: dict[str, NDArray[np.bool_]]) -> None:
+        """Count rows (n,), and those of them with an unknown category by column."""
+        strange = np.any([*unknown.values(), np.zeros(len(unused), dtype=bool)], axis=0)
+        self.n_missing += int((unused & ~strange).sum())
+        for name, rows in unknown.items():
+            if rows.any():
+                self.unknown[name] = self.unknown.get(name, 0) + int(rows.sum())
+
+    def say(self, what: str, n: int) -> None:
+        """Note what became of them, of `n` rows."""
+        if self.n_missing:
+            note(f"{what} {counted(self.n_missing, 'row')} of {n} with missing values")
+        for column, count in self.unknown.items():
+            note(f"{what} {counted(count, 'row')} of {n} with a value of {column!r} unknown to the model")
 
 
 @dataclass(frozen=True)
@@ -139,8 +163,12 @@ def require_columns(table: Table, names: Sequence[str], where: str = "") -> None
             continue
         message = f"{table.name} has no column {name!r}{where}."
         near = difflib.get_close_matches(name, table.columns, 1)
-        if near:
+        if len(table.columns) == 1 and name in table.columns[0].split():
+            message += " Its first line has blanks between names: put commas, semicolons or tabs there."
+        elif near:
             message += f" Did you mean {near[0]!r}?"
+        elif "".join(table.columns[:1]).startswith("#"):
+            message += " Its first line begins with #, and should be the row of column names."
         elif all(_is_number(column) for column in table.columns):
             message += " Its first row holds numbers, so it seems to have no header."
         else:
@@ -259,7 +287,7 @@ class _Numbers:
 
     def _advised(self, error: BadValueError, batch: Batch) -> Exception:
         numbers, words = batch.count_numbers(self.name)
-        if numbers >= words or self.is_target or error.is_date:
+        if numbers >= words or self.is_target or error.is_date or error.has_comma:
             return error
         return CommandError(f"{error} Leave the column out, or turn its text into columns with --one-hot {self.name}.")
 
@@ -269,7 +297,7 @@ class _Numbers:
             return None
         if self._n_numbers >= self._n_words:
             raise self._bad
-        return "dates" if self._bad.is_date else "text"
+        return "dates" if self._bad.is_date else _COMMAS if self._bad.has_comma else "text"
 
     def values(self) -> Floats:
         return np.concatenate(self._parts)
@@ -293,9 +321,15 @@ def _assemble(
         left_out[name] = "empty"
     if "" in order:
         left_out[""] = "no name"
+    if table.n_nameless:
+        left_out[f"{table.n_nameless} columns"] = "no name"
     used = [*dict.fromkeys(n for n in order if n in values and n != target and n not in texts), *texts]
     if not used:
-        raise CommandError(f"{table.name} has no column of numbers besides {target!r} to predict from.")
+        commas = [repr(name) for name, why in left_out.items() if why == _COMMAS]
+        hint = f" The numbers of {', '.join(commas)} have commas: write a decimal point and no other separators."
+        raise CommandError(
+            f"{table.name} has no column of numbers besides {target!r} to predict from.{hint if commas else ''}"
+        )
     recipe = Recipe(
         tuple(Column(name, _categories(table, name, words[name]) if name in words else None) for name in used)
     )

@@ -132,6 +132,11 @@ def say_what_was_read(data: Training, features_named: bool) -> None:
         listed = ", ".join(f"{name or 'a column'} ({why})" for name, why in data.left_out.items())
         hint = "; --one-hot turns text into columns of zeros and ones" if "text" in data.left_out.values() else ""
         note(f"left out: {listed}{hint}")
+    if np.ptp(data.y) == 0:
+        note(f"the target is {data.y[0]:g} in every row: there is nothing to learn")
+    for name, values in zip(data.recipe.names, data.X.T, strict=True):
+        if np.ptp(values) == 0:
+            note(f"column {name!r} is {values[0]:g} in every row: it tells nothing")
     if data.n_dropped:
         listed = ", ".join(f"{name} {n}" for name, n in data.missing.items())
         note(f"dropped {counted(data.n_dropped, 'row')} of {data.n_rows} with missing values ({listed})")

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import json
+import os
+from contextlib import suppress
 from dataclasses import asdict, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import typer
 from rich.markup import escape
 
-from ._run import errors, printable
+from ._run import CommandError, errors, printable
 
 
 def note(message: str) -> None:
     """One line on standard error."""
     errors.print(f"[yellow]note:[/] {escape(printable(message))}")
+
+
+def refuse_overwriting(out: str, **inputs: str | None) -> None:
+    """Refuse an output that is one of the inputs, whatever it is called; `inputs` are paths by what they hold."""
+    if out == "-" or not Path(out).is_file():
+        return
+    for what, path in inputs.items():
+        with suppress(OSError):  # a file that is not there is another's to complain of
+            if path is not None and os.path.samefile(0 if path == "-" else path, out):
+                raise CommandError(f"--out is the {what} itself: give another name.")
 
 
 def print_json(value: Any) -> None:
@@ -52,6 +65,14 @@ def table(rows: list[list[str]]) -> str:
         for row in rows
     ]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def note_training_rows(n: int, of: int) -> None:
+    """Say that scores are partly those of training data."""
+    if n:
+        note(
+            f"{n} of {counted(of, 'row')} {'has' if n == 1 else 'have'} inputs the model was trained on: scores flatter"
+        )
 
 
 def counted(n: int, noun: str) -> str:

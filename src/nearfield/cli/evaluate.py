@@ -38,6 +38,7 @@ EXAMPLES = """
 
 
 def command(
+    context: typer.Context,
     data: Data,
     target: Annotated[str | None, typer.Option("--target", "-t", help="Column to predict.")] = None,
     model: Annotated[
@@ -87,6 +88,7 @@ def command(
     if not 0 < level < 1:
         raise CommandError(f"--level must lie between 0 and 1, not {level:g}.")
     if model is not None:
+        _refuse_with_model(context)
         result = _score_model(data, model, target, level, encoding)
     else:
         if target is None:
@@ -111,6 +113,20 @@ def command(
         print_json(result)
     else:
         typer.echo(_words(result, level))
+
+
+def _refuse_with_model(context: typer.Context) -> None:
+    """Refuse options that say how models are made, where there is one."""
+    from ._run import CommandError
+
+    given = [
+        p.opts[0]
+        for p in context.command.params
+        if p.name not in ("data", "target", "model", "level", "encoding", "as_json")
+        and getattr(context.get_parameter_source(p.name or ""), "name", "") == "COMMANDLINE"
+    ]
+    if given:
+        raise CommandError(f"{', '.join(given)} cannot go with --model, which is scored as it is on all rows.")
 
 
 # ---- splits ----------------------------------------------------------------------------------------------------------
@@ -231,26 +247,29 @@ def scores(y: Any, mean: Any, std: Any, level: float) -> dict[str, float]:
 def _score_model(data: str, path: str, target: str | None, level: float, encoding: str | None) -> dict[str, Any]:
     import numpy as np
 
+    from .._seen import TrainingRows
     from ..tables import open_table
-    from ._data import load_model, recipe_of, require_columns, require_room
+    from ._data import Unused, load_model, recipe_of, require_columns, require_room
     from ._models import predict, rows_at_a_time
-    from ._output import counted, note
+    from ._output import note_training_rows
     from ._run import CommandError
 
     gp, metadata = load_model(path)
     target = target or metadata.get("target")
     if not isinstance(target, str) or len(gp.y_mean_) != 1:
         raise CommandError(f"{path} does not say what it predicts, or predicts several targets: use --target.")
-    truth, means, stds, n_rows = [], [], [], 0
+    truth, means, stds, n_rows, n_seen, known, unused = [], [], [], 0, 0, TrainingRows(gp), Unused()
     with open_table(data, encoding) as table:
         require_columns(table, [target])
         recipe = recipe_of(gp, metadata, table, [target])
         for batch in table.batches(rows_at_a_time(gp)):
-            X, y = recipe.matrix(batch)[0], batch.numbers(target)
+            (X, unknown), y = recipe.matrix(batch), batch.numbers(target)
             used = ~np.isnan(y) & ~np.isnan(X).any(axis=1)
             n_rows += len(y)
+            unused.add(~used, unknown)
             require_room(table, n_rows, X.shape[1] + 1)
             if used.any():
+                n_seen += known.count(X[used])
                 mean, std = predict(gp, X[used])
                 truth.append(y[used])
                 means.append(mean[:, 0])
@@ -258,11 +277,12 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
     if not truth:
         raise CommandError(f"{table.name} has no row with {target!r} and all features.")
     y, mean, std = (np.concatenate(found) for found in (truth, means, stds))
-    if len(y) < n_rows:
-        note(f"dropped {counted(n_rows - len(y), 'row')} of {n_rows} with missing values")
+    unused.say("dropped", n_rows)
+    note_training_rows(n_seen, len(y))
     return {
         "rows": n_rows,
         "rows_dropped": n_rows - len(y),
+        "rows_trained_on": n_seen,
         "level": level,
         "target": target,
         "features": recipe.names,

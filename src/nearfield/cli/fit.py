@@ -71,13 +71,14 @@ def command(
     from ._account import account, summary
     from ._data import read_training
     from ._models import Settings, make, say_what_was_read
-    from ._output import file_size, print_json
+    from ._output import file_size, print_json, refuse_overwriting
     from ._progress import bars
     from ._run import CommandError
 
     if out == "-":
         raise CommandError("A model goes to a file: give --out a name.")
     settings = Settings(method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs)
+    refuse_overwriting(out, table=data)
     check_writable(out)
     start = time.perf_counter()
     training = read_training(data, target, features, identifier, one_hot, encoding)

@@ -58,7 +58,7 @@ def command(
     from ..tables import check_writable, open_table, write_table
     from ._data import load_model, recipe_of
     from ._models import rows_at_a_time
-    from ._output import print_json
+    from ._output import print_json, refuse_overwriting
     from ._progress import bars
     from ._run import CommandError
 
@@ -68,6 +68,7 @@ def command(
         raise CommandError(f"--batch-size must be at least 1, not {batch_size}.")
     if as_json and out == "-":
         raise CommandError("--json needs --out FILE, since the table goes to the standard output.")
+    refuse_overwriting(out, table=data, model=model)
     check_writable(out)
     gp, metadata = load_model(model)
     with open_table(data, encoding) as table, bars(quiet=out == "-") as show:
@@ -85,7 +86,15 @@ def command(
                 show("predicting", table.done())
     rows.say(table.name)
     if as_json:
-        print_json({"out": out, "rows": rows.n, "missing": rows.n_missing, "unknown": rows.unknown, "columns": new})
+        print_json(
+            {
+                "out": out,
+                "rows": rows.n,
+                "missing": rows.unused.n_missing,
+                "unknown": rows.unused.unknown,
+                "columns": new,
+            }
+        )
 
 
 class _Rows:
@@ -94,10 +103,11 @@ class _Rows:
     def __init__(self, gp: Any, recipe: Recipe, level: float, latent: bool) -> None:
         from scipy.special import ndtri
 
+        from ._data import Unused
+
         self._gp, self._recipe, self._latent = gp, recipe, latent
         self._width = float(ndtri(0.5 + level / 2))
-        self.n = self.n_missing = 0
-        self.unknown: dict[str, int] = {}
+        self.n, self.unused = 0, Unused()
 
     def predict(self, batch: Batch) -> list[Any]:
         """Means, standard deviations and bounds of a batch, in the order of `_new_columns`."""
@@ -112,22 +122,17 @@ class _Rows:
         if complete.any():
             mean[complete], std[complete] = predict(self._gp, X[complete], self._latent)
         self.n += len(X)
-        self.n_missing += int((~complete).sum())
-        for name, n in unknown.items():
-            self.unknown[name] = self.unknown.get(name, 0) + n
+        self.unused.add(~complete, unknown)
         half = self._width * std
         return [part[:, i] for i in range(mean.shape[1]) for part in (mean, std, mean - half, mean + half)]
 
     def say(self, name: str) -> None:
         """Count what could not be predicted."""
-        from ._output import counted, note
+        from ._output import note
 
         if self.n == 0:
             note(f"{name} has a header and no rows, and so has the output")
-        if self.n_missing:
-            note(f"no prediction for {counted(self.n_missing, 'row')} of {self.n} with missing values")
-        for column, n in self.unknown.items():
-            note(f"column {column!r} has a value unknown to the model in {counted(n, 'row')}")
+        self.unused.say("no prediction for", self.n)
 
 
 def _new_columns(n_targets: int) -> list[str]:

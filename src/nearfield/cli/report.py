@@ -39,12 +39,14 @@ def command(
     What was learnt and chosen, and why; the distance from the exact process; maps for two columns, slices for others.
     With DATA also scores, calibration and residuals.
     """
+    from .._seen import TrainingRows
     from ..tables import check_writable
     from ._data import load_model
-    from ._output import file_size, note
+    from ._output import file_size, note, note_training_rows, refuse_overwriting
     from ._progress import bars
     from ._run import CommandError
 
+    refuse_overwriting(out, table=data, model=model)
     check_writable(out)
     with bars(quiet=out == "-") as show:
         show("reading", 0.0)
@@ -55,6 +57,8 @@ def command(
         X, y = (None, None) if data is None else _read(gp, metadata, data, name, encoding)
         show("reading", 1.0)
         page = _page(gp, X, y, name or "target", title, show)
+    if X is not None and y is not None:
+        note_training_rows(TrainingRows(gp).count(X), len(X))
     if X is not None and y is None:
         note(f"{data} has no column {name!r}: no scores" if name else "no scores: --target names the column of truth")
     if out == "-":
@@ -80,27 +84,26 @@ def _read(gp: Any, metadata: dict[str, Any], data: str, target: str | None, enco
     import numpy as np
 
     from ..tables import open_table
-    from ._data import recipe_of, require_columns, require_room
-    from ._output import counted, note
+    from ._data import Unused, recipe_of, require_columns, require_room
     from ._run import CommandError
 
     parts: list[tuple[Any, Any]] = []
-    n_rows = 0
+    n_rows, unused = 0, Unused()
     with open_table(data, encoding) as table:
         known = target is not None and target in table.columns
         if target is not None and target != metadata.get("target"):
             require_columns(table, [target])
         recipe = recipe_of(gp, metadata, table, [target] if known and target else [])
         for batch in table.batches():
-            X = recipe.matrix(batch)[0]
+            X, unknown = recipe.matrix(batch)
             y = batch.numbers(target) if known and target else np.zeros(len(X))
             used = ~np.isnan(y) & ~np.isnan(X).any(axis=1)
             n_rows += len(X)
+            unused.add(~used, unknown)
             require_room(table, n_rows, X.shape[1] + 1)
             parts.append((X[used], y[used]))
     X, y = (np.concatenate(found) for found in zip(*parts, strict=True)) if parts else (np.empty((0, 1)), np.empty(0))
     if len(X) == 0:
         raise CommandError(f"{table.name} has no row with all columns that the model needs.")
-    if len(X) < n_rows:
-        note(f"dropped {counted(n_rows - len(X), 'row')} of {n_rows} with missing values")
+    unused.say("dropped", n_rows)
     return X, y if known else None

@@ -39,13 +39,13 @@ class BadValueError(ValueError):
 
     Attributes
     ----------
-    is_date : bool
-        Whether the cell looks like a date.
+    is_date, has_comma : bool
+        Whether the cell looks like a date, or like a number with commas.
     """
 
     def __init__(self, table: str, column: str, row: int, value: str, problem: str = "") -> None:
         super().__init__(f"{table}: column {column!r} has {_short(value)} in row {row}, {problem or _problem(value)}.")
-        self.is_date = bool(_DATE.match(value))
+        self.is_date, self.has_comma = bool(_DATE.match(value)), bool(_COMMA.match(value))
 
 
 def _short(value: str) -> str:
@@ -86,12 +86,15 @@ class Table(Protocol):
     name : str
         Of the file, for messages.
     columns : list of str
+    n_nameless : int
+        Columns besides these that have no name, where there are several; a single one is among them as "".
     delimiter : str
         Of a text; a comma for Parquet.
     """
 
     name: str
     columns: list[str]
+    n_nameless: int
     delimiter: str
 
     def batches(self, size: int = BATCH) -> Iterator[Batch]:
@@ -163,10 +166,20 @@ class _TextTable:
         if not first:
             raise ValueError(f"{name} is empty: a table starts with a row of column names.")
         self.delimiter = "\t" if name.endswith((".tsv", ".tsv.gz", ".tab")) else _sniff(first)
-        self._reader = csv.reader(itertools.chain([first], lines), delimiter=self.delimiter, strict=True)
+        # Blanks after the delimiters of the header are a habit of the writer; elsewhere they belong to the cells.
+        spaced = f"{self.delimiter} " in _unquoted(first)
+        self._reader = csv.reader(
+            itertools.chain([first], lines), delimiter=self.delimiter, skipinitialspace=spaced, strict=True
+        )
         with self._clear_errors(self._reader):
-            self.columns = [column.strip() for column in next(self._reader)]
+            header = [column.strip() for column in next(self._reader)]
+        self._width, nameless = len(header), header.count("")
+        self.n_nameless = nameless if nameless > 1 else 0
+        self.columns = [column for column in header if column or not self.n_nameless]
+        if not self.columns:
+            raise ValueError(f"{name} has no column names: a table starts with a row of them.")
         _require_distinct(name, self.columns)
+        self.places = {column: header.index(column) for column in self.columns}
 
     def _lines(self) -> Iterator[str]:
         """Lines, as long as a row does not take too many characters of them."""
@@ -190,31 +203,31 @@ class _TextTable:
         return None
 
     def batches(self, size: int = BATCH) -> Iterator[_TextBatch]:
-        first, width = 1, len(self.columns)
+        first = 1
         while True:
             with self._clear_errors(self._reader):
-                rows = self._rows(first, width, size)
+                rows = self._rows(first, size)
             if not rows:
                 return
             yield _TextBatch(self, first, rows)
             first += len(rows)
 
-    def _rows(self, first: int, width: int, size: int) -> list[list[str]]:
+    def _rows(self, first: int, size: int) -> list[list[str]]:
         """The next rows: `size` of them, or fewer where they are long."""
         rows: list[list[str]] = []
         self._of_batch = 0
         for row in self._reader:
             self._of_row = 0
-            if not row and width == 1:
+            if not row and self._width == 1:
                 row = [""]  # an empty line is a missing value, and with more columns no row
-            if len(row) == width:
+            if len(row) == self._width:
                 rows.append(row)
                 if len(rows) == size or self._of_batch >= LONGEST:
                     break
-            elif row:
+            elif len(row) > 1 or "".join(row).strip():
                 raise ValueError(
-                    f"{self.name}: row {first + len(rows)} has {len(row)} fields and the header has {width}, with "
-                    f"{_DELIMITER_NAMES[self.delimiter]} between them."
+                    f"{self.name}: row {first + len(rows)} has {len(row)} field{'s' * (len(row) != 1)} and the header "
+                    f"has {self._width}, with {_DELIMITER_NAMES[self.delimiter]} between them."
                 )
         return rows
 
@@ -238,8 +251,11 @@ _DELIMITER_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 def _sniff(header: str) -> str:
     """The delimiter that the header has most of, outside quotes."""
-    plain = re.sub(r'"[^"]*"', "", header)
-    return max(DELIMITERS, key=plain.count)
+    return max(DELIMITERS, key=_unquoted(header).count)
+
+
+def _unquoted(header: str) -> str:
+    return re.sub(r'"[^"]*"', "", header)
 
 
 def _require_distinct(name: str, columns: list[str]) -> None:
@@ -249,12 +265,12 @@ def _require_distinct(name: str, columns: list[str]) -> None:
 
 
 class _TextBatch:
-    def __init__(self, table: Table, first: int, rows: list[list[str]]) -> None:
+    def __init__(self, table: _TextTable, first: int, rows: list[list[str]]) -> None:
         self._table, self._first, self._rows = table, first, rows
         self.n_rows = len(rows)
 
     def cells(self, column: str) -> list[str]:
-        i = self._table.columns.index(column)
+        i = self._table.places[column]
         return [row[i] for row in self._rows]
 
     def texts(self, column: str) -> list[str | None]:
@@ -314,6 +330,7 @@ def import_arrow() -> Any:
 
 class _ParquetTable:
     delimiter = ","
+    n_nameless = 0
 
     def __init__(self, name: str, raw: IO[bytes]) -> None:
         self.name = name

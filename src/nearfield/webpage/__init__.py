@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, check_X_y
 
 from .._files import atomic
 from .._inputs import column_names
+from .._seen import TrainingRows
 from . import _learnt, _scores
 from ._maps import Projection, Subject, map_of
 from ._numbers import number
@@ -88,8 +89,10 @@ def build(
     else:
         pictures, data["slices"] = slices_of(subject, X, y)
         sections.append(("The curve" if len(names) == 1 else "Slices", _slices(pictures, names)))
-    if held_out is not None:
-        sections.append(("Against the data", _scores.section(*held_out, subject.fitted_target)))
+    if X is not None and held_out is not None:
+        sections.append(
+            ("Against the data", _scores.section(*held_out, subject.fitted_target, TrainingRows(model).count(X)))
+        )
     sections.append(("What was chosen, and why", _learnt.chosen(model) + _learnt.trials(model)))
     script = _resource("page.js")
     heading = title or f"Gaussian process of {target}"
@@ -153,8 +156,9 @@ def _cards(subject: Subject, held_out: tuple[Floats, Floats, Floats] | None) -> 
                 else f"nats of KL per point; {'within' if report.tolerance_met else 'above'} {report.tolerance:g}",
             )
         )
-    noise = model.noise_variance_ / (model.kernel_.variance + model.noise_variance_)
-    cards.append(("Noise", f"{number(100 * noise, 2)} %", "of the variance of the target"))
+    if not _learnt.learnt_nothing(model):
+        noise = model.noise_variance_ / (model.kernel_.variance + model.noise_variance_)
+        cards.append(("Noise", f"{number(100 * noise, 2)} %", "of the variance of the target"))
     if report is not None and report.n_centers > 1:
         cards.append(("Local models", number(report.n_centers), f"of {report.median_neighbours} points in the median"))
     if held_out is not None:
@@ -174,8 +178,8 @@ def _slices(pictures: list[str], names: list[str]) -> str:
         lead = f"<p>The mean, and 95 % intervals of the function (darker) and of observations (lighter). {hint}</p>"
     else:
         lead = (
-            "<p>Along each column, the others at their medians: the mean, and 95 % intervals of the function (darker) "
-            f"and of observations (lighter). {hint}</p>"
+            "<p>Along each column, the others at their medians or most common categories: the mean, and 95 % intervals "
+            f"of the function (darker) and of observations (lighter). {hint}</p>"
         )
         if len(names) > MAX_SLICES:
             lead += f"<p>The first {MAX_SLICES} of {len(names)} columns are shown.</p>"

@@ -20,6 +20,12 @@ def learnt(subject: Subject) -> str:
     kernel, noise = model.kernel_, float(model.noise_variance_)
     total = kernel.variance + noise
     target = f"<b>{escape(subject.fitted_target)}</b>"
+    if learnt_nothing(model):
+        points = model._training_points()
+        same = points is not None and np.all(np.ptp(points, axis=0) == 0)
+        why = "All rows have the same inputs" if same else f"{target} is {number(float(model.y_mean_[0]))} in every row"
+        guessed = "length scales and variances are guesses"
+        return f"<p>{why}, so there was nothing to learn: {guessed}.</p>{_scales_table(subject)}"
     parts = [
         f"<p>Around its mean of {number(float(model.y_mean_[0]))}, {target} varies with a standard deviation of "
         f"{number(kernel.variance**0.5)} that the inputs account for, and {number(noise**0.5)} that they do not: "
@@ -66,6 +72,13 @@ def _table(heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
 
 def _share(share: float) -> str:
     return f'<span class="share" style="--share:{100 * share:.1f}%"></span>{_percent(share)}'
+
+
+def learnt_nothing(model: Any) -> bool:
+    """Whether hyperparameters were to be learnt from a target or inputs that do not vary."""
+    learned = getattr(model, "learned_", None)
+    given = (model.length_scale, model.signal_variance, model.noise_variance)
+    return learned is not None and learned.n_evaluations == 0 and any(value is None for value in given)
 
 
 def _how(model: Any) -> str:

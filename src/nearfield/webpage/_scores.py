@@ -38,8 +38,8 @@ def scores(y: Floats, mean: Floats, std: Floats) -> list[tuple[str, str, str]]:
     ]
 
 
-def section(y: Floats, mean: Floats, std: Floats, target: str) -> str:
-    """Scores and three charts."""
+def section(y: Floats, mean: Floats, std: Floats, target: str, n_trained_on: int = 0) -> str:
+    """Scores and three charts; `n_trained_on` of the rows have inputs that the model was trained on."""
     rows = "".join(
         f'<tr><th scope="row">{name}</th><td>{value}</td><td class="words">{meaning}</td></tr>'
         for name, value, meaning in scores(y, mean, std)
@@ -48,8 +48,13 @@ def section(y: Floats, mean: Floats, std: Floats, target: str) -> str:
         f"<figure>{chart.svg()}<figcaption>{caption}</figcaption></figure>"
         for chart, caption in (_calibration(y, mean, std), _probabilities(y, mean, std), _residuals(y, mean, std))
     )
+    flattery = (
+        f" <strong>The model was trained on the inputs of {n_trained_on} of them</strong>, so these scores flatter it."
+        if n_trained_on
+        else ""
+    )
     return (
-        f"<p>{len(y)} observations of {escape(target)}, noise taken into account.</p>"
+        f"<p>{len(y)} observations of {escape(target)}, noise taken into account.{flattery}</p>"
         f'<div class="wide"><table><tbody>{rows}</tbody></table></div><div class="charts">{figures}</div>'
     )
 

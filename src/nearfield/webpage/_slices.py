@@ -54,12 +54,26 @@ def _slice(subject: Subject, known: Floats, j: int) -> Slice:
     low, high = np.percentile(known[:, j], [0, 100] if whole else [1, 99])
     low, high = (low, high) if high > low else padded_ranges(known)[j]
     x = np.linspace(low, high, (3 if whole else 1) * POINTS)
-    points = np.tile(np.median(known, axis=0), (len(x), 1))
+    points = np.tile(base_of(known), (len(x), 1))
     points[:, j] = x
     mean, std = subject.predict(points)
     noisy = np.sqrt(std**2 + subject.model.noise_variance_)
     bands = (_interval(subject, mean, noisy), _interval(subject, mean, std))
     return Slice(subject.columns[j], x, *subject.shown(mean, std), bands)
+
+
+def base_of(known: Floats) -> Floats:
+    """What slices go through: medians, and of columns of zeros and ones the combination that most rows have.
+
+    Medians would leave a row without any category, where each is a column.
+    """
+    base: Floats = np.median(known, axis=0)
+    whole = np.rint(known)
+    flags = np.all(np.isclose(known, whole, rtol=0, atol=1e-9) & ((whole == 0) | (whole == 1)), axis=0)
+    if flags.any():
+        combinations, counts = np.unique(whole[:, flags], axis=0, return_counts=True)
+        base[flags] = combinations[np.argmax(counts)]
+    return base
 
 
 def _interval(subject: Subject, mean: Floats, std: Floats) -> tuple[Floats, Floats]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
+from unicodedata import east_asian_width
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +16,8 @@ from ._numbers import number, power
 Floats = NDArray[Any]
 
 LEFT, RIGHT, TOP, BOTTOM = 68, 14, 12, 46
+_FONT = 13.5  # of the page's style
+_BROAD = frozenset("mwMW@%—…ABCDEGHKNOQRSUVXYÄÖÜшщжюфШЩЖЮФ")
 
 
 @dataclass(frozen=True)
@@ -135,9 +138,9 @@ class Chart:
             )
         middle = 0.5 * (LEFT + right)
         parts.append(f'<text class="label" x="{middle}" y="{self.height - 8}" text-anchor="middle">')
-        parts.append(f"{escape(_shortened(self.x.label))}</text>")
-        turned = f'transform="translate(12 {0.5 * (TOP + foot)}) rotate(-90)"'
-        parts.append(f'<text class="label" {turned} text-anchor="middle">{escape(_shortened(self.y.label))}</text>')
+        parts.append(f"{escape(fitted(self.x.label, 2 * min(middle, self.width - middle)))}</text>")
+        turned, label = f'transform="translate(12 {0.5 * (TOP + foot)}) rotate(-90)"', fitted(self.y.label, TOP + foot)
+        parts.append(f'<text class="label" {turned} text-anchor="middle">{escape(label)}</text>')
         return "".join([*parts, *self._shapes, "</svg>"])
 
     def _place(self, x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
@@ -149,5 +152,7 @@ class Chart:
         return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(*self._place(x, y), strict=True))
 
 
-def _shortened(text: str, length: int = 48) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"
+def fitted(text: str, room: float) -> str:
+    """Text cut to so many units of the chart, by what its letters take at most in most fonts."""
+    ends = np.cumsum([_FONT * (1.0 if east_asian_width(c) in "WF" else 0.9 if c in _BROAD else 0.6) for c in text])
+    return text if len(text) == 0 or ends[-1] <= room else text[: int(np.sum(ends <= room - _FONT))] + "…"
