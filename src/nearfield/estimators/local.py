@@ -261,8 +261,7 @@ class LocalGPRegressor(LocalParameters):
         self.radius_ = plan.radius
         self.feature_map_ = plan.features
         self.centers_ = placement.centers * self._unit
-        some = placement.centers[:: max(len(placement.centers) // 1000, 1)]
-        self._make_report(choice, clock, self._predictor.median_neighbours(some), served)
+        self._make_report(choice, clock, self._median_neighbours(), served)
         if self.blend and self.spacing_ is None and len(self.centers_) > 1:
             warn(
                 "blend=True has no effect here: neighbourhoods are so many nearest points, in cells of several sizes. "
@@ -298,8 +297,13 @@ class LocalGPRegressor(LocalParameters):
                 f"{unseen} of {self._predictor.n_samples} samples are in no neighbourhood, and open_centers=False "
                 "opens none for them: where they are, the prior answers. Fit again, or with open_centers=True."
             )
-        self._renew_report(self._predictor.median_neighbours(self._predictor.placement.centers[:1000]))
+        self._renew_report(self._median_neighbours())
         return self
+
+    def _median_neighbours(self) -> int:
+        """Number of points in a neighbourhood, in the median over some centres."""
+        every = self._predictor.placement.centers
+        return self._predictor.median_neighbours(every[:: max(len(every) // 1000, 1)])
 
     def _renew_report(self, median_neighbours: int) -> None:
         """Say what has changed with data taken in later, and that the distance was measured before."""
