@@ -22,7 +22,19 @@ from .features.taylor import n_monomials
 from .kernels import Kernel
 from .local import Plan, TrainingSet, feature_cost, fit_one, kernel_cost
 from .probes import cell_radius
-from .tuning import MAX_COLUMNS, MAX_EXACT, SMALL, Candidate, Choice, Request, Trial, exact, exact_cost
+from .tuning import (
+    CHEAPEST,
+    CLOSEST,
+    MAX_COLUMNS,
+    MAX_EXACT,
+    SMALL,
+    Candidate,
+    Choice,
+    Request,
+    Trial,
+    exact,
+    exact_cost,
+)
 from .tuning import taylor_features as make_features
 
 Floats = NDArray[Any]
@@ -188,7 +200,7 @@ def choose(
         return Choice(exact(kernel), 0.0, 0.0, True, why, tuple(trials), n_probes)
     met = best is not None
     chosen = best or min(trials, key=lambda t: t.divergence)
-    reason = "cheapest of those measured that meet the tolerance" if met else "closest of those measured"
+    reason = CHEAPEST if met else CLOSEST
     return Choice(chosen.candidate, chosen.divergence, chosen.error, met, reason, tuple(trials), n_probes)
 
 

@@ -31,7 +31,8 @@ LACK = 1e-4  # share of a long scale's variance that its features may lack at th
 MACLAURIN_COLUMNS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 SUBSET, SUBSET_PROBES = 3000, 100
 EXTRAPOLATED = 0.2  # share of a figure taken for its error where it is extrapolated from subsets
-CHEAPEST = "cheapest of those measured that meet the tolerance"
+CHEAPEST = "cheapest of those measured that meet the tolerance, with room for the error of measurement"
+CLOSEST = "closest of those measured"
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +162,7 @@ def choose(
         return Choice(exact(kernel), 0.0, 0.0, True, why, tuple(bench.trials), bench.n_probes)
     assert best is not None
     met = sure or best.divergence <= request.tolerance  # without room for the error of measurement, but met
-    reason = f"{CHEAPEST}, with room for the error of measurement" if sure else "closest of those measured"
+    reason = CHEAPEST if sure else CLOSEST
     return Choice(best.candidate, best.divergence, best.error, met, reason, tuple(bench.trials), bench.n_probes)
 
 
