@@ -487,6 +487,7 @@ def test_the_order_of_an_array_is_kept(tmp_path_factory, array, fortran):
     np.testing.assert_array_equal(back, array)
 
 
+@pytest.mark.filterwarnings("ignore:radius")
 @given(
     n=st.integers(2, 40),
     d=st.integers(1, 3),

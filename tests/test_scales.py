@@ -52,6 +52,7 @@ def test_two_scales_are_found_where_the_noise_is_given():
     assert model.noise_variance_ == pytest.approx(0.1)
 
 
+@pytest.mark.filterwarnings("ignore:These estimates")
 def test_scales_that_coincide_are_merged_where_the_noise_is_given():
     X, y = problem([2.0], n=800)
     with pytest.warns(UserWarning, match="n_scales=3, but the data tell only"):

@@ -714,6 +714,7 @@ def test_units_do_not_matter(scale):
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:radius")
 @settings(max_examples=25)
 @given(
     n=st.integers(2, 60),

@@ -163,6 +163,7 @@ def test_pieces_features(problem, seed):
     assert_same(whole.predict(problem.test, return_std=True), pieces.predict(problem.test, return_std=True), problem)
 
 
+@pytest.mark.filterwarnings("ignore:.*in no neighbourhood")
 @given(problem=problems(**tame, max_columns=3), seed=seeds)
 def test_pieces_local(problem, seed):
     n = len(problem.X)

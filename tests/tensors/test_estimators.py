@@ -174,6 +174,7 @@ def test_single_precision_refuses_noise_it_cannot_resolve():
         nf.LocalGPRegressor(**{**FIXED, "noise_variance": 1e-6}, **LOCAL).fit(*parts)
 
 
+@pytest.mark.filterwarnings("ignore:radius")
 @pytest.mark.parametrize("name", ["Fourier", "local"])
 def test_more_data_is_as_if_it_had_been_there(name):
     X, y, X_test = (torch.as_tensor(a) for a in problem())
@@ -189,6 +190,7 @@ def test_more_data_is_as_if_it_had_been_there(name):
         torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:radius")
 @pytest.mark.parametrize("name", ["Fourier", "local"])
 def test_what_is_forgotten_leaves_no_trace(name):
     X, y, X_test = (torch.as_tensor(a) for a in problem())
