@@ -3,7 +3,8 @@
 import warnings
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from problems import problems
 
 import nearfield as nf
@@ -44,10 +45,19 @@ def test_radius_and_degree(problem):
     assert distances[2] < max(1e-4, distances[0])
 
 
-@given(problem=problems(noise=(1e-3, 10.0), max_columns=10, layouts=layouts))
-def test_tolerance_is_kept(problem):
-    """With the choice left to the library, and a tolerance that it says is met."""
-    exact = answers(nf.ExactGPRegressor(**problem.hyperparameters), problem)
-    gp = nf.LocalGPRegressor(**problem.hyperparameters, n_scales=1, tolerance=1e-3, random_state=0)
+@settings(max_examples=max(settings().max_examples // 20, 5))  # each takes seconds
+@given(
+    problem=problems(min_samples=1501, max_samples=2500, noise=(1e-3, 10.0), max_columns=10, layouts=layouts),
+    centers=st.sampled_from(["auto", "net", "farthest", "mean", 6, "test"]),
+    several=st.booleans(),
+)
+def test_tolerance_is_kept(problem, centers, several):
+    """With the choice left to the library, and a tolerance that it says is met; fewer points are solved exactly."""
+    given = problem.hyperparameters
+    if several:
+        length, variance = given["length_scale"], given["signal_variance"]
+        given = {**given, "length_scale": [length, 5 * length], "signal_variance": [variance / 2] * 2, "n_scales": 2}
+    exact = answers(nf.ExactGPRegressor(**given), problem)
+    gp = nf.LocalGPRegressor(**{"n_scales": 1, **given}, tolerance=1e-3, centers=centers, random_state=0)
     distance = divergence(exact, answers(gp, problem))
     assert distance < 3e-3 or gp.report_.tolerance_met is False
