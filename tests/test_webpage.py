@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import warnings
 
 import numpy as np
 import pytest
@@ -183,6 +184,59 @@ def test_slices_go_through_a_category_that_exists():
     assert base.tolist() == [np.median(height), 0, 1, 0, 0]
 
 
+def towns(n=300, seed=0, kinds=("sea", "hill <b>", "plain")):
+    """Height and a category a row, as the command line encodes it; targets differ by category."""
+    rng = np.random.default_rng(seed)
+    which = rng.choice(len(kinds), n)
+    X = np.column_stack([rng.uniform(0, 3, n), np.eye(len(kinds))[which]])
+    y = np.sin(X[:, 0]) + 2.0 * which + 0.1 * rng.standard_normal(n)
+    return X, y, ["height", *(f"town={kind}" for kind in kinds)]
+
+
+def test_categories_stand_side_by_side():
+    X, y, columns = towns()
+    model = nf.ExactGPRegressor(length_scale=1.0, signal_variance=4.0, noise_variance=0.01).fit(X, y)
+    page = webpage.build(model, X, y, columns=columns)
+    assert [one["name"] for one in content(page)["slices"]] == ["height"]
+    (chart,) = re.findall(r"<figure><svg.*?</svg></figure>", page, re.S)
+    base = base_of(X)
+    expected = []
+    for j in (1, 2, 3):
+        point = base.copy()
+        point[1:], point[j] = 0, 1
+        expected.append(number(model.predict([point])[0]))
+    said = re.search(r'aria-label="target by town: (.*?), with 95 % intervals"', chart)[1]
+    assert said == f"sea {expected[0]}, hill &lt;b&gt; {expected[1]}, plain {expected[2]}"
+    assert ">hill &lt;b&gt;</text>" in chart
+    assert chart.count('class="curve"') == 3
+
+
+def test_many_categories_are_cut_to_the_most_common():
+    X, y, columns = towns(kinds=[f"k{i}" for i in range(12)])
+    model = nf.ExactGPRegressor(length_scale=1.0, signal_variance=4.0, noise_variance=0.01).fit(X, y)
+    page = webpage.build(model, X, y, columns=columns)
+    assert "town (8 most common of 12)" in page
+
+
+def test_columns_that_are_no_categories_of_one_are_slices():
+    X, y, columns = towns()
+    X[0, 1:] = 1  # all at once: these are flags, and no categories
+    model = nf.ExactGPRegressor(length_scale=1.0, signal_variance=4.0, noise_variance=0.01).fit(X, y)
+    assert len(content(webpage.build(model, X, y, columns=columns))["slices"]) == 4
+
+
+def test_estimates_on_a_bound_are_named_by_column():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 3, (200, 3))
+    y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = nf.ExactGPRegressor(ard=True, random_state=0).fit(X, y)
+    assert model.learned_.on_bounds
+    page = webpage.build(model, X, y, columns=["height", "width", "depth"])
+    assert "On a bound of what was allowed: a length scale of width (" in page
+
+
 def test_scores_and_charts_are_of_the_data(plane, page_of_plane, page_of_space):
     X, y = data(300, 2, seed=1)
     assert number(nf.metrics.rmse(y, plane.predict(X))) in page_of_plane
@@ -232,7 +286,7 @@ def test_models_at_the_edges_have_a_page():
     foreign = nf.FeatureGPRegressor(Nystroem(n_components=20, random_state=0)).fit(X, y)
     assert "length scale of its own" in webpage.build(foreign, X, y)
     wide = nf.ExactGPRegressor(**FIXED).fit(np.random.default_rng(0).standard_normal((40, 30)), np.arange(40.0))
-    assert "first 24 of 30" in webpage.build(wide)
+    assert "6 more columns are not shown" in webpage.build(wide)
 
 
 def test_what_does_not_fit_together_is_refused(plane):

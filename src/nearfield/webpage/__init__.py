@@ -27,7 +27,7 @@ from .._seen import TrainingRows
 from . import _learnt, _scores
 from ._maps import Projection, Subject, map_of
 from ._numbers import number
-from ._slices import MAX_SLICES, slices_of
+from ._slices import Pictures, slices_of
 
 __all__ = ["Projection", "build", "save", "write"]
 
@@ -87,7 +87,8 @@ def build(
         data["map"] = map_of(subject, X, projection)
         sections.append(("Map", _resource("map.html")))
     else:
-        pictures, data["slices"] = slices_of(subject, X, y)
+        pictures = slices_of(subject, X, y)
+        data["slices"] = pictures.data
         sections.append(("The curve" if len(names) == 1 else "Slices", _slices(pictures, names)))
     if X is not None and held_out is not None:
         sections.append(
@@ -172,7 +173,7 @@ def _cards(subject: Subject, held_out: tuple[Floats, Floats, Floats] | None) -> 
     )
 
 
-def _slices(pictures: list[str], names: list[str]) -> str:
+def _slices(pictures: Pictures, names: list[str]) -> str:
     hint = "Point at a chart, or use the arrow keys, for values."
     if len(names) == 1:
         lead = f"<p>The mean, and 95 % intervals of the function (darker) and of observations (lighter). {hint}</p>"
@@ -181,12 +182,13 @@ def _slices(pictures: list[str], names: list[str]) -> str:
             "<p>Along each column, the others at their medians or most common categories: the mean, and 95 % intervals "
             f"of the function (darker) and of observations (lighter). {hint}</p>"
         )
-        if len(names) > MAX_SLICES:
-            lead += f"<p>The first {MAX_SLICES} of {len(names)} columns are shown.</p>"
+        if pictures.n_left_out:
+            lead += f"<p>{pictures.n_left_out} more columns are not shown.</p>"
     figures = "".join(
         f'<figure class="slice" data-slice="{j}" tabindex="0">{svg}<figcaption><output></output></figcaption></figure>'
-        for j, svg in enumerate(pictures)
+        for j, svg in enumerate(pictures.slices)
     )
+    figures += "".join(f"<figure>{svg}</figure>" for svg in pictures.categories)
     return f'{lead}<div class="{"charts" if len(names) > 1 else "single"}">{figures}</div>'
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -39,7 +40,7 @@ def learnt(subject: Subject) -> str:
         parts.append(_scales_table(subject))
     else:
         parts.append("<p>The feature map was given with a length scale of its own.</p>")
-    return "".join([*parts, _how(model)])
+    return "".join([*parts, _how(subject)])
 
 
 def _scales_table(subject: Subject) -> str:
@@ -81,8 +82,8 @@ def learnt_nothing(model: Any) -> bool:
     return learned is not None and learned.n_evaluations == 0 and any(value is None for value in given)
 
 
-def _how(model: Any) -> str:
-    learned = getattr(model, "learned_", None)
+def _how(subject: Subject) -> str:
+    learned = getattr(subject.model, "learned_", None)
     if learned is None or learned.n_evaluations == 0:
         return "<p>The hyperparameters were given.</p>" if learned is not None else ""
     where = "all of the data" if learned.n_blocks == 1 else f"{number(learned.n_blocks)} blocks of neighbouring points"
@@ -90,9 +91,18 @@ def _how(model: Any) -> str:
     if not learned.converged:
         text += " The search was stopped before it had converged."
     if learned.on_bounds:
-        some, rest = learned.on_bounds[:3], len(learned.on_bounds) - 3
+        said = list(dict.fromkeys(_with_column(subject, one) for one in learned.on_bounds))
+        some, rest = said[:3], len(said) - 3
         text += f" On a bound of what was allowed: {escape('; '.join(some))}{f'; and {rest} more' if rest > 0 else ''}."
     return f"<p>{text}</p>"
+
+
+def _with_column(subject: Subject, text: str) -> str:
+    """The column by its name, where there is a length scale for each; the value may be in other units."""
+    found = re.fullmatch(r"length scale (\d+) = \S+ \((.*)\)", text)
+    if found is None or subject.model.kernel_.length_scales.shape[1] == 1:
+        return text
+    return f"a length scale of {subject.columns[(int(found[1]) - 1) % len(subject.columns)]} ({found[2]})"
 
 
 def chosen(model: Any) -> str:

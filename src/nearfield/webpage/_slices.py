@@ -10,11 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from .._inputs import padded_ranges
+from . import _categories
 from ._maps import Subject, known_points, some_of
 from ._numbers import number, pack
 from ._svg import Chart, Scale
 
 Floats = NDArray[Any]
+Band = tuple[Floats, Floats]
 
 MAX_SLICES = 24
 POINTS = 160
@@ -28,7 +30,7 @@ class Slice:
     x: Floats
     centre: Floats
     spread: Floats
-    bands: tuple[tuple[Floats, Floats], tuple[Floats, Floats]]
+    bands: tuple[Band, Band]
 
     def packed(self) -> dict[str, Any]:
         """For the page's script."""
@@ -36,17 +38,63 @@ class Slice:
         return {"name": self.name, "x": ends, "mean": pack(self.centre), "std": pack(self.spread)}
 
 
-def slices_of(subject: Subject, X: ArrayLike | None, y: ArrayLike | None) -> tuple[list[str], list[dict[str, Any]]]:
-    """SVG of a slice for each column, the others at their medians, and the same as data for the page's script.
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """Charts as SVG: of columns, with the same as data for the page's script, and of categories.
+
+    `n_left_out` columns are not shown.
+    """
+
+    slices: list[str]
+    data: list[dict[str, Any]]
+    categories: list[str]
+    n_left_out: int
+
+
+def slices_of(subject: Subject, X: ArrayLike | None, y: ArrayLike | None) -> Pictures:
+    """A slice for each column, the others at their medians or most common categories.
 
     All have the same vertical axis, so that it shows which columns matter. Data are shown where there is one column.
     """
     known = known_points(subject.model, X)
-    slices = [_slice(subject, known, j) for j in range(min(len(subject.columns), MAX_SLICES))]
+    groups = _categories.groups_of(subject.columns, known)
+    grouped = {j for js in groups.values() for j in js}
+    plain = [j for j in range(len(subject.columns)) if j not in grouped]
+    slices = [_slice(subject, known, j) for j in plain[:MAX_SLICES]]
+    shown = dict(list(groups.items())[:MAX_SLICES])
+    sides = {name: _side_by_side(subject, known, js) for name, js in shown.items()}
     seen = _observations(subject, X, y) if len(subject.columns) == 1 else None
-    values = [bound for one in slices for band in one.bands for bound in band] + ([seen[1]] if seen else [])
-    vertical = Scale.around(np.concatenate(values), subject.target)
-    return [_picture(one, vertical, seen) for one in slices], [one.packed() for one in slices]
+    bands = [one.bands for one in slices] + [one.bands for one in sides.values()]
+    values = [bound for both in bands for band in both for bound in band]
+    vertical = Scale.around(np.concatenate(values + ([seen[1]] if seen else [])), subject.target)
+    return Pictures(
+        [_picture(one, vertical, seen) for one in slices],
+        [one.packed() for one in slices],
+        [_categories.picture(one.name, one.categories, one.centre, one.bands, vertical) for one in sides.values()],
+        len(plain) - len(slices) + len(groups) - len(sides),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """A column `name` at each of its categories: centre of the function, and bounds of intervals."""
+
+    name: str
+    categories: list[str]
+    centre: Floats
+    bands: tuple[Band, Band]
+
+
+def _side_by_side(subject: Subject, known: Floats, columns: list[int]) -> Side:
+    name = subject.columns[columns[0]].partition("=")[0]
+    kept = _categories.most_common(columns, known)
+    if len(kept) < len(columns):
+        name = f"{name} ({len(kept)} most common of {len(columns)})"
+    points = np.tile(base_of(known), (len(kept), 1))
+    points[:, columns] = 0.0
+    points[np.arange(len(kept)), kept] = 1.0
+    centre, _, bands = _answers(subject, points)
+    return Side(name, [subject.columns[j].partition("=")[2] for j in kept], centre, bands)
 
 
 def _slice(subject: Subject, known: Floats, j: int) -> Slice:
@@ -56,10 +104,14 @@ def _slice(subject: Subject, known: Floats, j: int) -> Slice:
     x = np.linspace(low, high, (3 if whole else 1) * POINTS)
     points = np.tile(base_of(known), (len(x), 1))
     points[:, j] = x
+    return Slice(subject.columns[j], x, *_answers(subject, points))
+
+
+def _answers(subject: Subject, points: Floats) -> tuple[Floats, Floats, tuple[Band, Band]]:
+    """Centre and spread of the function, and intervals of observations and of the function."""
     mean, std = subject.predict(points)
     noisy = np.sqrt(std**2 + subject.model.noise_variance_)
-    bands = (_interval(subject, mean, noisy), _interval(subject, mean, std))
-    return Slice(subject.columns[j], x, *subject.shown(mean, std), bands)
+    return *subject.shown(mean, std), (_interval(subject, mean, noisy), _interval(subject, mean, std))
 
 
 def base_of(known: Floats) -> Floats:
@@ -68,10 +120,9 @@ def base_of(known: Floats) -> Floats:
     Medians would leave a row without any category, where each is a column.
     """
     base: Floats = np.median(known, axis=0)
-    whole = np.rint(known)
-    flags = np.all(np.isclose(known, whole, rtol=0, atol=1e-9) & ((whole == 0) | (whole == 1)), axis=0)
+    flags = _categories.flags_of(known)
     if flags.any():
-        combinations, counts = np.unique(whole[:, flags], axis=0, return_counts=True)
+        combinations, counts = np.unique(np.rint(known[:, flags]), axis=0, return_counts=True)
         base[flags] = combinations[np.argmax(counts)]
     return base
 

@@ -15,6 +15,7 @@ from ._numbers import number, power
 
 Floats = NDArray[Any]
 
+WIDTH = 400
 LEFT, RIGHT, TOP, BOTTOM = 68, 14, 12, 46
 _FONT = 13.5  # of the page's style
 _BROAD = frozenset("mwMW@%—…ABCDEGHKNOQRSUVXYÄÖÜшщжюфШЩЖЮФ")
@@ -78,7 +79,7 @@ class Chart:
     x: Scale
     y: Scale
     description: str
-    width: int = 400
+    width: int = WIDTH
     height: int = 290
     _shapes: list[str] = field(default_factory=list)
 
