@@ -61,9 +61,9 @@ def test_scales_that_coincide_are_merged_where_the_noise_is_given():
 
 
 def test_learning_that_ran_out_of_time_says_so_with_several_scales():
-    X, y = problem([0.8, 8.0])
+    X, y = problem([0.8, 8.0], n=2500)
     with pytest.warns(ConvergenceWarning, match="before it converged"):
-        nf.LocalGPRegressor(n_scales=2, time_budget=0.05, random_state=0).fit(X, y)
+        nf.ExactGPRegressor(n_scales=2, time_budget=0.05, random_state=0).fit(X, y)
 
 
 def test_more_scales_than_the_data_tell_apart_are_dropped_with_a_note():

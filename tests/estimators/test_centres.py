@@ -31,7 +31,7 @@ def held_out(n=300, width=WIDTH):
 def distance(model, X, y, test, given):
     """Mean KL per test point from the exact process."""
     parts = []
-    for gp in (model, ExactGPRegressor(**{k: v for k, v in given.items() if k != "random_state"}).fit(X, y)):
+    for gp in (model, ExactGPRegressor(**given).fit(X, y)):
         mean, std = gp.predict(test, return_std=True, include_noise=True)
         parts += [mean, std**2]
     return metrics.kl_divergence(*parts).mean()
@@ -55,7 +55,7 @@ def name(kind):
     return kind["centers"] if isinstance(kind["centers"], str) else type(kind["centers"]).__name__
 
 
-@pytest.mark.parametrize("kind", [*KINDS[1:5], KINDS[6], *KINDS[8:]], ids=name)
+@pytest.mark.parametrize("kind", [KINDS[1], *KINDS[3:5], KINDS[6], *KINDS[8:]], ids=name)
 def test_with_several_scales_every_kind_keeps_what_the_report_says(kind):
     """Neighbourhoods are so many nearest points there, and a centre serves only what is near beside them."""
     X, y = sparse()
@@ -74,7 +74,7 @@ def test_with_one_scale_too(kind):
 
 
 @pytest.mark.parametrize(("given", "make"), [(ONE, data), (TWO, sparse)], ids=["one scale", "two"])
-@pytest.mark.parametrize("kind", KINDS[3:8], ids=name)
+@pytest.mark.parametrize("kind", [*KINDS[3:5], KINDS[6]], ids=name)
 def test_centres_that_leave_samples_alone_make_the_distance_unknown(given, make, kind):
     X, y = make()
     with pytest.warns(UserWarning, match="farther from all centres than the measurements assume"):

@@ -45,7 +45,7 @@ def test_radius_and_degree(problem):
     assert distances[2] < max(1e-4, distances[0])
 
 
-@settings(max_examples=max(settings().max_examples // 20, 5))  # each takes seconds
+@settings(max_examples=max(settings().max_examples // 20, 3))  # each takes seconds
 @given(
     problem=problems(min_samples=1501, max_samples=2500, noise=(1e-3, 10.0), max_columns=10, layouts=layouts),
     centers=st.sampled_from(["auto", "net", "farthest", "mean", 6, "test"]),
