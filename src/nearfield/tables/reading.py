@@ -179,7 +179,7 @@ class _TextTable:
         if not self.columns:
             raise ValueError(f"{name} has no column names: a table starts with a row of them.")
         _require_distinct(name, self.columns)
-        self.places = {column: header.index(column) for column in self.columns}
+        self.places = {column: i for i, column in enumerate(header) if column or not self.n_nameless}
 
     def _lines(self) -> Iterator[str]:
         """Lines, as long as a row does not take too many characters of them."""
