@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from nearfield import ExactGPRegressor, LocalGPRegressor, MaclaurinFeatures, TaylorFeatures, metrics, tuning
+from nearfield.choices import Request, exact_cost
 from nearfield.kernels import Kernel
 from nearfield.local import TrainingSet
-from nearfield.tuning import Request, choose
+from nearfield.tuning import choose
 
 KERNEL = Kernel.gaussian(1.0)
 NOISE = 0.09
@@ -110,7 +111,7 @@ def test_a_tighter_tolerance_costs_more():
         costs.append(next(t.cost for t in choice.trials if t.candidate is choice.candidate))
         assert choice.divergence <= tolerance
         assert choice.met
-    assert costs[0] < costs[1] < costs[2] < tuning.exact_cost(3000)
+    assert costs[0] < costs[1] < costs[2] < exact_cost(3000)
 
 
 def test_the_choice_is_the_cheapest_measured_that_meets_the_tolerance():

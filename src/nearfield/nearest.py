@@ -18,23 +18,12 @@ from numpy.typing import NDArray
 from . import metrics
 from ._parallel import thread_map
 from .centers import Leaves, leaves
+from .choices import CHEAPEST, CLOSEST, MAX_EXACT, SMALL, Candidate, Choice, Request, Trial, exact, exact_cost
 from .features.taylor import n_monomials
 from .kernels import Kernel
 from .local import Plan, TrainingSet, feature_cost, fit_one, kernel_cost
 from .probes import cell_radius
-from .tuning import (
-    CHEAPEST,
-    CLOSEST,
-    MAX_COLUMNS,
-    MAX_EXACT,
-    SMALL,
-    Candidate,
-    Choice,
-    Request,
-    Trial,
-    exact,
-    exact_cost,
-)
+from .tuning import MAX_COLUMNS
 from .tuning import taylor_features as make_features
 
 Floats = NDArray[Any]

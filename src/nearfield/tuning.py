@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._parallel import thread_map
+from .choices import CHEAPEST, CLOSEST, MAX_EXACT, SMALL, Candidate, Choice, Request, Trial, exact, exact_cost
 from .features import maclaurin, taylor
 from .kernels import Kernel
 from .local import LocalFeatures, Plan, TrainingSet, feature_cost, kernel_cost
@@ -22,8 +23,6 @@ from .probes import World, cell_radius, make_subset_worlds, make_worlds
 
 Floats = NDArray[Any]
 
-SMALL = 1500  # the exact process is as quick as any choice
-MAX_EXACT = 12_000  # beyond, the exact process takes too long to be a way out
 MAX_COLUMNS = 1300
 MARGIN = 0.6  # share of the tolerance that a figure may take up: it comes from few probes
 RADII = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0)
@@ -31,103 +30,6 @@ LACK = 1e-4  # share of a long scale's variance that its features may lack at th
 MACLAURIN_COLUMNS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 SUBSET, SUBSET_PROBES = 3000, 100
 EXTRAPOLATED = 0.2  # share of a figure taken for its error where it is extrapolated from subsets
-CHEAPEST = "cheapest of those measured that meet the tolerance, with room for the error of measurement"
-CLOSEST = "closest of those measured"
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """A way to do it.
-
-    Attributes
-    ----------
-    spacing : float
-        Covering radius of the centres, in length scales; infinite for a single centre.
-    plan : Plan
-    label : str
-    cell_points : int or None
-        Cells of so many points each, instead of cells of one size.
-    """
-
-    spacing: float
-    plan: Plan
-    label: str
-    cell_points: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """A candidate measured.
-
-    Attributes
-    ----------
-    candidate : Candidate
-    divergence : float
-        Mean over the worlds, in nats per test point.
-    error : float
-        Its standard error.
-    cost : float
-        Estimated operations for all centres and as many test points as training points.
-    """
-
-    candidate: Candidate
-    divergence: float
-    error: float
-    cost: float
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """What was chosen and what was measured on the way.
-
-    Attributes
-    ----------
-    candidate : Candidate
-    divergence, error : float
-        Measured at the probes; 0 where the exact process was chosen.
-    met : bool
-        Whether the tolerance is met.
-    reason : str
-    trials : tuple of Trial
-    n_probes : int
-    """
-
-    candidate: Candidate
-    divergence: float
-    error: float
-    met: bool
-    reason: str
-    trials: tuple[Trial, ...] = ()
-    n_probes: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Request:
-    """What the user fixed; None is free.
-
-    Attributes
-    ----------
-    tolerance : float
-    spacing : float or None
-    radius : float or None
-    features : callable or None
-        From a sample of relative positions to features; used as they are.
-    kernel_space : bool
-        No features at all.
-    correction : bool
-    """
-
-    tolerance: float
-    spacing: float | None = None
-    radius: float | None = None
-    features: Callable[[Floats], LocalFeatures] | None = None
-    kernel_space: bool = False
-    correction: bool = True
-
-
-def exact(kernel: Kernel) -> Candidate:
-    """The exact Gaussian process: one centre, all points, kernel space."""
-    return Candidate(np.inf, Plan(kernel, None, None), "exact")
 
 
 def choose(
@@ -164,11 +66,6 @@ def choose(
     met = sure or best.divergence <= request.tolerance  # without room for the error of measurement, but met
     reason = CHEAPEST if sure else CLOSEST
     return Choice(best.candidate, best.divergence, best.error, met, reason, tuple(bench.trials), bench.n_probes)
-
-
-def exact_cost(n: float) -> float:
-    """Operations of the exact process with as many test points as training points."""
-    return n**3 / 3 + 2 * n**3
 
 
 def _one_center_cost(n: float, columns: int) -> float:
@@ -272,6 +169,10 @@ class _Bench:
             float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else 0.0,
             self.cost(candidate),
         )
+        return self._recorded(trial)
+
+    def _recorded(self, trial: Trial) -> Trial:
+        """The trial, remembered and shown."""
         self.trials.append(trial)
         if self.progress is not None:
             self.progress("tuning", min(len(self.trials) / 10, 1.0), trial.divergence)
@@ -382,9 +283,7 @@ class _Bench:
         divergence = values[-1] * (n / sizes[-1]) ** growth
         label = f"one centre, {features.n_components} Maclaurin features"
         candidate = Candidate(np.inf, plan, label)
-        trial = Trial(candidate, divergence, EXTRAPOLATED * divergence, _one_center_cost(n, columns))
-        self.trials.append(trial)
-        return trial
+        return self._recorded(Trial(candidate, divergence, EXTRAPOLATED * divergence, _one_center_cost(n, columns)))
 
     def _climb(self) -> Trial | None:
         """Smallest radius, by bisection, at which the plain family meets the tolerance."""

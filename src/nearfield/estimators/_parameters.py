@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.neighbors import KDTree
 
-from .. import centers, local, tuning
+from .. import centers, local
 from .._array import in_units
 from .._validation import check_bool, check_integer, check_option, check_positive, check_random_state, describe
 from .._warnings import warn
+from ..choices import Candidate, Choice, Request
 from ..features import MaclaurinFeatures, TaylorFeatures, taylor
 from ..kernels import Kernel
 from ..local import LocalFeatures, Plan
@@ -42,7 +43,7 @@ class LocalParameters(GPRegressor):
 
     _unit: Floats
 
-    def _check_request(self) -> tuning.Request:
+    def _check_request(self) -> Request:
         for name in ("correction", "blend", "open_centers"):
             check_bool(self, name)
         features = None
@@ -58,7 +59,7 @@ class LocalParameters(GPRegressor):
                 f"{describe(self, 'radius')}=None takes all points for every centre, and nothing then tells how many "
                 "centres: give spacing, or n_centers with centers='farthest', or centers='mean' for one."
             )
-        return tuning.Request(
+        return Request(
             check_positive(self, "tolerance"),
             None if _is_auto(self.spacing) else check_positive(self, "spacing"),
             None if self.radius is None or _is_auto(self.radius) else check_positive(self, "radius"),
@@ -85,14 +86,14 @@ class LocalParameters(GPRegressor):
                 maps.append(drawn._sample(sample / scales))
         return LocalFeatures.of(kernel, tuple(maps))
 
-    def _is_given(self, request: tuning.Request) -> bool:
+    def _is_given(self, request: Request) -> bool:
         """Whether nothing is left to choose."""
         if self.radius is None:
             return request.features is not None
         by_hand = request.features is not None or request.kernel_space
         return by_hand and request.radius is not None and request.spacing is not None
 
-    def _given_choice(self, kernel: Kernel, sample: Floats, request: tuning.Request) -> tuning.Choice:
+    def _given_choice(self, kernel: Kernel, sample: Floats, request: Request) -> Choice:
         """What was given, as a choice; `sample` holds positions relative to a centre."""
         plan, label = Plan(kernel, request.radius, None), "kernel space"
         if request.features is not None:
@@ -106,8 +107,8 @@ class LocalParameters(GPRegressor):
                 f"radius={request.radius:g} is smaller than spacing={request.spacing:g}: samples that are farther than "
                 "the radius from every centre are not used. A radius of twice the spacing is usual."
             )
-        candidate = tuning.Candidate(request.spacing if request.spacing is not None else np.inf, plan, label)
-        return tuning.Choice(candidate, np.nan, np.nan, True, "spacing, radius and features were given")
+        candidate = Candidate(request.spacing if request.spacing is not None else np.inf, plan, label)
+        return Choice(candidate, np.nan, np.nan, True, "spacing, radius and features were given")
 
     def _check_centers(self) -> Any:
         """`centers` as `centers.place` takes it, but in the units of the data."""
@@ -148,7 +149,7 @@ class LocalParameters(GPRegressor):
         kind: Any,
         n_centers: int | None,
         X: Floats,
-        candidate: tuning.Candidate,
+        candidate: Candidate,
         rng: np.random.RandomState,
         tree: KDTree | None = None,
     ) -> centers.Placement:

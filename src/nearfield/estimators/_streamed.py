@@ -27,7 +27,7 @@ from ..streaming import LocalSums, limit_of
 from ..surroundings import make_blocks, world_maker
 
 if TYPE_CHECKING:
-    from ..tuning import Choice
+    from ..choices import Choice
     from ._base import GPRegressor
     from .feature import FeatureGPRegressor
     from .local import LocalGPRegressor

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,16 +15,16 @@ from .._repeats import distinct_points
 from .._source import Source, as_source
 from .._validation import check_random_state, describe
 from .._warnings import warn
+from ..choices import Choice, Request
 from ..features import MaclaurinFeatures
 from ..kernels import Kernel
 from ..local import TrainingSet
 from ..passes import Passes
 from ..predictor import LocalPredictor
-from ..report import Report
 from ..streamed import StreamedPredictor
 from ..streaming import Noise
 from ._base import on_device
-from ._parameters import LocalParameters
+from ._reporting import Clock, Reporting
 from ._streamed import fit_local, take_in, take_sample
 
 Floats = NDArray[Any]
@@ -34,7 +32,7 @@ Floats = NDArray[Any]
 NOISE_FLOOR = 1e-9
 
 
-class LocalGPRegressor(LocalParameters):
+class LocalGPRegressor(Reporting):
     """Gaussian-process regression from features around many centres: near the exact process, in linear time.
 
     Around each centre a small Gaussian process is made from the points of its neighbourhood, with Taylor features of
@@ -91,7 +89,6 @@ class LocalGPRegressor(LocalParameters):
         See `ExactGPRegressor`.
     """
 
-    report_: Report
     _predictor: LocalPredictor | StreamedPredictor
     _unit: Floats
 
@@ -197,7 +194,7 @@ class LocalGPRegressor(LocalParameters):
         self
         """
         if is_tensor(X):
-            on_device().fit_local(self, X, y, sample_weight, _Clock())
+            on_device().fit_local(self, X, y, sample_weight, Clock())
             return self
         source = as_source(X, y, sample_weight)
         if source is not None:
@@ -208,7 +205,7 @@ class LocalGPRegressor(LocalParameters):
         return self._fit_arrays(points, targets, weights)
 
     def _fit_source(self, source: Source) -> Self:
-        clock = _Clock()
+        clock = Clock()
         passes = Passes(source, self._check_progress())
         rng = check_random_state(self.random_state)
         sampled = take_sample(self, passes, rng)
@@ -223,7 +220,7 @@ class LocalGPRegressor(LocalParameters):
         return self
 
     def _fit_arrays(self, X: Floats, y: Floats, weights: Floats | None) -> Self:
-        clock = _Clock()
+        clock = Clock()
         _memory.require(
             8.0 * len(X) * (6 * X.shape[1] + 4 * y.shape[1] + 8),  # copies in other units, and an index of neighbours
             f"A local model of {len(X)} samples",
@@ -252,9 +249,7 @@ class LocalGPRegressor(LocalParameters):
         self._take_over(choice, placement, clock, self._share_served(placement, data.X))
         return self
 
-    def _take_over(
-        self, choice: tuning.Choice, placement: centers.Placement, clock: _Clock, served: float = 1.0
-    ) -> None:
+    def _take_over(self, choice: Choice, placement: centers.Placement, clock: Clock, served: float) -> None:
         """Set the fitted attributes that users see, and warn where the tolerance could not be met."""
         spacing, plan = choice.candidate.spacing, choice.candidate.plan
         self.spacing_ = spacing if np.isfinite(spacing) else None
@@ -305,22 +300,6 @@ class LocalGPRegressor(LocalParameters):
         every = self._predictor.placement.centers
         return self._predictor.median_neighbours(every[:: max(len(every) // 1000, 1)])
 
-    def _renew_report(self, median_neighbours: int) -> None:
-        """Say what has changed with data taken in later, and that the distance was measured before."""
-        predictor, before = self._predictor, self.report_
-        self.report_ = replace(
-            before,
-            n_samples=predictor.n_samples,
-            n_kernel_space=predictor.n_kernel_space,
-            median_neighbours=median_neighbours,
-            model_bytes=predictor.n_bytes,
-            n_measured=before.n_measured or before.n_samples,
-        )
-
-    def _share_served(self, placement: centers.Placement, X: Floats) -> float:
-        """Share of the samples that are as near to a centre as the measurements assume."""
-        return 1.0 if self._are_spaced() else float(np.mean(placement.serves(X)))
-
     def _unit_of_length(self) -> Floats:
         """What local models measure in: the shortest length scale."""
         self._unit = self.kernel_.length_scales[0]
@@ -339,8 +318,8 @@ class LocalGPRegressor(LocalParameters):
         return Noise(self.noise_variance_, NOISE_FLOOR * self.kernel_.variance)
 
     def _choose(
-        self, kernel: Kernel, data: TrainingSet, request: tuning.Request, rng: np.random.RandomState, **streamed: Any
-    ) -> tuning.Choice:
+        self, kernel: Kernel, data: TrainingSet, request: Request, rng: np.random.RandomState, **streamed: Any
+    ) -> Choice:
         """The plan: as given where everything is, else by measurement; `streamed` are further options of `tuning`."""
         if self._is_given(request):
             sample = data.X - data.X.mean(axis=0)
@@ -411,70 +390,3 @@ class LocalGPRegressor(LocalParameters):
     def _blends(self, spacing: float | None) -> bool:
         """Whether there is anything to blend: a single centre has no seams."""
         return bool(self.blend) and spacing is not None
-
-    # ---- parameters and report -----------------------------------------------------------------------------------
-
-    def _warn_unmet(self, choice: tuning.Choice) -> None:
-        if not choice.met and not np.isnan(choice.divergence):
-            warn(
-                f"tolerance={self.tolerance:g} could not be met: {choice.divergence:.1e} nats of KL per test point "
-                "from the exact Gaussian process were reached. A larger tolerance accepts it; radius, spacing and "
-                "features can be set by hand."
-            )
-
-    def _make_report(self, choice: tuning.Choice, clock: _Clock, median_neighbours: int, served: float = 1.0) -> None:
-        """Set `report_`, and warn of what it has to say; `served` is the share of samples that have a centre nearby."""
-        measured = not np.isnan(choice.divergence)
-        if measured and served < 1 and not self.open_centers:
-            measured = False
-            warn(
-                f"{1 - served:.2g} of the samples are farther from all centres than the measurements assume, and "
-                "open_centers=False opens none for them: how far the model is from the exact Gaussian process is not "
-                "known. More centres, or open_centers=True, would tell."
-            )
-        elif measured:
-            self._warn_unmet(choice)
-        predictor, radius = self._predictor, self.radius_
-        exact = predictor.plan.is_exact
-        self.report_ = Report(
-            n_samples=predictor.n_samples,
-            n_features=self.n_features_in_,
-            method="the exact Gaussian process" if exact else choice.candidate.label,
-            reason=choice.reason,
-            divergence=choice.divergence if measured else None,
-            divergence_error=choice.error if measured else None,
-            tolerance=float(self.tolerance) if measured else None,
-            tolerance_met=choice.met if measured else None,
-            n_probes=choice.n_probes,
-            n_centers=len(self.centers_),
-            n_kernel_space=predictor.n_kernel_space,
-            n_components=0 if self.feature_map_ is None else self.feature_map_.n_components,
-            spacing=self.spacing_,
-            radius=radius,
-            median_neighbours=median_neighbours,
-            least_neighbours=predictor.plan.count or 0,
-            degrees=() if self.feature_map_ is None else self.feature_map_.degrees,
-            hyperparameters={
-                "length_scale": self.length_scale_,
-                "signal_variance": self.signal_variance_,
-                "noise_variance": self.noise_variance_,
-            },
-            variance_shares=tuple((self.kernel_.variances / self.kernel_.variance).tolist()),
-            seconds=clock.laps,
-            model_bytes=predictor.n_bytes,
-            served=served,
-            trials=tuple((t.candidate.label, t.divergence, t.cost) for t in choice.trials),
-        )
-
-
-class _Clock:
-    """Seconds between laps."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, stage: str) -> None:
-        now = time.perf_counter()
-        self.laps[stage] = now - self._last
-        self._last = now
