@@ -15,10 +15,10 @@ import torch
 import _common as common
 import nearfield as nf
 from nearfield.kernels import Kernel
-from nearfield.local import Plan
+from nearfield.local.by_radius import taylor_features
+from nearfield.local.plan import Plan
 from nearfield.tensors import cells, models
 from nearfield.tensors.predictor import TensorPredictor, place
-from nearfield.tuning import taylor_features
 
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "n_scales": 1}
 LOCAL = {"spacing": 2.0, "radius": 3.5, "features": nf.TaylorFeatures(12)}

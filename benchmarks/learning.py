@@ -21,9 +21,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from threadpoolctl import threadpool_limits
 
 import nearfield as nf
+from nearfield.hyperparameters.learning import Fixed, learn
+from nearfield.hyperparameters.likelihood import kernel_log_likelihood
 from nearfield.kernels import Kernel
-from nearfield.learning import Fixed, learn
-from nearfield.likelihood import kernel_log_likelihood
 
 
 def data_folder() -> Path | None:

@@ -17,7 +17,10 @@ from threadpoolctl import threadpool_limits
 
 import _common as common
 import nearfield as nf
-from nearfield import centers, linalg, local, predictor
+from nearfield.local import centers, predictor
+from nearfield.local.features import LocalFeatures
+from nearfield.local.neighbourhoods import TrainingSet
+from nearfield.solvers import linalg
 
 KERNEL = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "n_scales": 1}
 
@@ -84,9 +87,9 @@ def main():
     watch = Stopwatch()
     operations = {"Gram matrices", "Cholesky", "variances"}
     places = [
-        (local.TrainingSet, "neighbourhoods", "neighbourhoods", lambda r, *_: sum(map(len, r)) * 8.0),
-        (local.LocalFeatures, "rows", "features", lambda r, *_: 16.0 * r.size),
-        (local.LocalFeatures, "missing_variance", "what features lack", lambda r, *_: 16.0 * r.size),
+        (TrainingSet, "neighbourhoods", "neighbourhoods", lambda r, *_: sum(map(len, r)) * 8.0),
+        (LocalFeatures, "rows", "features", lambda r, *_: 16.0 * r.size),
+        (LocalFeatures, "missing_variance", "what features lack", lambda r, *_: 16.0 * r.size),
         (linalg, "gram_of_rows", "Gram matrices", gram_work),
         (linalg, "cholesky_in_place", "Cholesky", lambda _, A: len(A) ** 3 / 3),
         (linalg, "solve_lower_rows", "variances", lambda _, L, rows: len(L) ** 2 * rows.shape[1]),

@@ -7,8 +7,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from nearfield.experiments import FIGURES
-from nearfield.experiments.report import Section, recall_sections
+from nearfield.reproduction import FIGURES
+from nearfield.reproduction.report import Section, recall_sections
 
 DOCS = Path(__file__).parent
 LONG = 20  # rows from which a table goes to the page of all cells

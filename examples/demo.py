@@ -12,7 +12,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import nearfield as nf
-from nearfield import cli, demo
+from nearfield import cli
+from nearfield.cli import airports as demo
 
 # name -> (transform of an elevation in metres, logarithm of its derivative)
 TRANSFORMS = {

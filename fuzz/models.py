@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 import nearfield as nf
-from nearfield import _container, io, webpage
+from nearfield import io, webpage
 from nearfield.cli._account import account
-from nearfield.predictor import LocalPredictor
+from nearfield.local.predictor import LocalPredictor
+from nearfield.persistence import container
 
 from . import mutations, runner
 
@@ -48,7 +49,7 @@ class Parts:
         """Take a proper file apart."""
         length = _START.unpack(data[: _START.size])[4]
         header = json.loads(data[_START.size : _START.size + length])
-        spans = _container._spans(length, header["arrays"])
+        spans = container._spans(length, header["arrays"])
         return cls(header, [data[start:end] for start, end in spans])
 
     def sealed(self, text: bytes | None = None) -> bytes:
@@ -58,7 +59,7 @@ class Parts:
         body = bytearray(text)
         for raw in self.arrays:
             body += bytes(-(_START.size + len(body)) % 64) + raw
-        return resealed(_START.pack(_container.MAGIC, 1, 0, 0, len(text)) + bytes(body) + bytes(32))
+        return resealed(_START.pack(container.MAGIC, 1, 0, 0, len(text)) + bytes(body) + bytes(32))
 
 
 def resealed(data: bytes) -> bytes:
@@ -254,7 +255,7 @@ def alter_entry(parts: Parts, rng: random.Random) -> None:
     kind = rng.randrange(4)
     if kind == 0:
         entry["dtype"] = rng.choice(
-            (*_container.DTYPES, "|O", "<U8", "|V8", "<M8[s]", "<f16", ">f8", "f8", "<c16", "", None, 3, ["<f8"], "|S0")
+            (*container.DTYPES, "|O", "<U8", "|V8", "<M8[s]", "<f16", ">f8", "f8", "<c16", "", None, 3, ["<f8"], "|S0")
         )
     elif kind == 1:
         shape = entry["shape"]

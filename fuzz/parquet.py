@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nearfield import sources
-from nearfield.tables import open_table, write_table
+from nearfield.streaming.tables import open_table, write_table
 
 from . import mutations, runner
 from .texts import every_cell, properly, source_rows, training

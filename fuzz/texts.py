@@ -13,7 +13,7 @@ import numpy as np
 from nearfield import sources
 from nearfield.cli._data import read_training
 from nearfield.cli._run import CommandError
-from nearfield.tables import BadValueError, open_table
+from nearfield.streaming.tables import BadValueError, open_table
 
 from . import mutations, runner
 

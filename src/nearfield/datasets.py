@@ -14,14 +14,11 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ._files import atomic
-
-Floats = NDArray[Any]
+from .common.files import atomic
+from .common.types import Floats
 
 VARIABLE = "NEARFIELD_DATA"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-Floats = NDArray[np.float64]
+from .common.types import Floats
 
 
 def kl_divergence(mean: ArrayLike, var: ArrayLike, mean_ref: ArrayLike, var_ref: ArrayLike) -> Floats:

@@ -7,10 +7,10 @@ passes (a random sample, a few neighbourhoods, the sums). `fit`, `partial_fit` a
 
 from typing import Any
 
-from ._batches import Batch, SourceError
-from ._output import predict_batches, predict_to
-from ._source import ArraySource, BatchSource, Source
-from ._tables import CSVSource, ParquetSource
+from .streaming.batches import Batch, SourceError
+from .streaming.output import predict_batches, predict_to
+from .streaming.source import ArraySource, BatchSource, Source
+from .streaming.table_sources import CSVSource, ParquetSource
 
 __all__ = [
     "ArraySource",
@@ -30,7 +30,7 @@ def __getattr__(name: str) -> Any:
     if name != "DaskSource":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from ._dask import DaskSource
+        from .streaming.dask import DaskSource
     except ImportError:
         raise ImportError("DaskSource needs Dask: pip install 'nearfield[dask]'.") from None
     return DaskSource

@@ -5,7 +5,8 @@ import pytest
 
 pytest.importorskip("typer")
 
-from nearfield import cli, demo
+from nearfield import cli
+from nearfield.cli import airports as demo
 
 
 def test_points_of_the_sphere_and_back():

@@ -278,7 +278,7 @@ def test_a_full_disk_leaves_the_old_model(fails, csv, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device", str(out))
 
-    monkeypatch.setattr("nearfield._container.write", full)
+    monkeypatch.setattr("nearfield.persistence.container.write", full)
     message = fails("fit", csv, "-t", "temp", "-f", "lon,lat", "--method", "exact", "-o", out)
     assert "No space left" in message
     assert out.read_text() == "old"

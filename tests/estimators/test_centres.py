@@ -171,7 +171,7 @@ def test_the_report_tells_what_was_measured_before():
 def test_data_taken_in_later_must_fit_into_memory(monkeypatch):
     X, y = data()
     model = LocalGPRegressor(**ONE).fit(X[:1000], y[:1000])
-    monkeypatch.setattr("nearfield._memory.available", lambda: 20 * 10**6)
+    monkeypatch.setattr("nearfield.common.memory.available", lambda: 20 * 10**6)
     with pytest.raises(MemoryError, match=r"local models of 2500 samples .* Fit again"):
         model.partial_fit(X[1000:], y[1000:])
     assert model.report_.n_samples == 1000
@@ -183,7 +183,7 @@ def test_data_taken_in_later_must_fit_into_memory(monkeypatch):
 @pytest.mark.filterwarnings("ignore:tolerance")
 def test_a_tolerance_out_of_reach_never_gives_a_worse_model(monkeypatch):
     """In many columns features around one centre are all there is, beyond where the exact process can be afforded."""
-    monkeypatch.setattr("nearfield.tuning.MAX_EXACT", 3000)
+    monkeypatch.setattr("nearfield.local.by_radius.MAX_EXACT", 3000)
     rng = np.random.RandomState(0)
     X = rng.uniform(0, 3, (4000, 5))
     y = np.sin(X @ rng.standard_normal(5)) + 0.1 * rng.standard_normal(4000)

@@ -16,10 +16,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import nearfield as nf
-from nearfield import _memory, metrics
-from nearfield._parallel import n_threads
+from nearfield import metrics
+from nearfield.common import memory
+from nearfield.common.threads import n_threads
 from nearfield.kernels import Kernel
-from nearfield.posterior import KernelPosterior
+from nearfield.solvers.posterior import KernelPosterior
 from nearfield.sources import ArraySource
 
 FIXED = {"length_scale": 0.4, "signal_variance": 1.5, "noise_variance": 0.05}
@@ -297,13 +298,13 @@ def test_the_mean_alone_computes_no_variance(monkeypatch):
 
     monkeypatch.setattr(KernelPosterior, "mean_and_variance", forbidden)
     monkeypatch.setattr(KernelPosterior, "covariance", forbidden)
-    monkeypatch.setattr("nearfield.linalg.solve_lower", forbidden)
+    monkeypatch.setattr("nearfield.solvers.linalg.solve_lower", forbidden)
     assert_allclose(gp.predict(X_test), expected)
 
 
 def test_too_many_samples_are_refused_before_anything_is_allocated(monkeypatch):
     X, y, _ = problem(200)
-    monkeypatch.setattr(_memory, "available", lambda: 2**18)
+    monkeypatch.setattr(memory, "available", lambda: 2**18)
     monkeypatch.setattr(KernelPosterior, "from_points", None)  # whoever gets that far fails otherwise
     with pytest.raises(MemoryError, match=r"exact Gaussian process of 200 samples needs 37\d KiB.*LocalGPRegressor"):
         fixed().fit(X, y)
@@ -318,7 +319,7 @@ def test_samples_beyond_any_machine_are_refused():
 def test_a_covariance_that_does_not_fit_is_refused(monkeypatch):
     X, y, X_test = problem()
     gp = fixed().fit(X, y)
-    monkeypatch.setattr(_memory, "available", lambda: 1000)
+    monkeypatch.setattr(memory, "available", lambda: 1000)
     with pytest.raises(MemoryError, match=r"covariance matrix of 25 points .* return_std"):
         gp.predict(X_test, return_cov=True)
 

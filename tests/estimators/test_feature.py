@@ -16,8 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 
 import nearfield as nf
-from nearfield import _memory, metrics
-from nearfield.posterior import FeaturePosterior
+from nearfield import metrics
+from nearfield.common import memory
+from nearfield.solvers.posterior import FeaturePosterior
 
 FIXED = {"length_scale": 0.5, "signal_variance": 1.5, "noise_variance": 0.05}
 
@@ -266,17 +267,17 @@ def test_the_mean_alone_computes_no_variance(monkeypatch):
 
     for name in ("variance", "covariance"):
         monkeypatch.setattr(FeaturePosterior, name, forbidden)
-    monkeypatch.setattr("nearfield.linalg.solve_lower_rows", forbidden)
+    monkeypatch.setattr("nearfield.solvers.linalg.solve_lower_rows", forbidden)
     assert_allclose(gp.predict(X_test), expected)
 
 
 def test_models_that_do_not_fit_are_refused(monkeypatch):
     X, y, X_test = problem()
     gp = fixed(nf.FourierFeatures(500, random_state=0)).fit(X, y)
-    monkeypatch.setattr(_memory, "available", lambda: 2**20)
+    monkeypatch.setattr(memory, "available", lambda: 2**20)
     with pytest.raises(MemoryError, match=r"500 features needs .* MiB.*Fewer features"):
         fixed(nf.FourierFeatures(500, random_state=0)).fit(X, y)
-    monkeypatch.setattr(_memory, "available", lambda: 1000)
+    monkeypatch.setattr(memory, "available", lambda: 1000)
     with pytest.raises(MemoryError, match="covariance matrix of 25 points"):
         gp.predict(X_test, return_cov=True)
 

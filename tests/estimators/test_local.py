@@ -13,16 +13,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from nearfield import (
-    ExactGPRegressor,
-    FeatureGPRegressor,
-    LocalGPRegressor,
-    MaclaurinFeatures,
-    TaylorFeatures,
-    metrics,
-)
+from nearfield import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor, MaclaurinFeatures, TaylorFeatures, metrics
 from nearfield.features import maclaurin, taylor
-from nearfield.local import FeatureModel, KernelModel
+from nearfield.local.model import FeatureModel, KernelModel
 
 NOISE = 0.09
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": NOISE, "random_state": 0}

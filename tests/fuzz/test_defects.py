@@ -20,10 +20,12 @@ from fuzz.models import Parts
 
 import nearfield as nf
 from fuzz import models
-from nearfield import _codec, _container, _memory, _sound, io, sources
+from nearfield import io, sources
 from nearfield.cli import main
 from nearfield.cli._data import read_training
-from nearfield.tables import open_table, write_table
+from nearfield.common import memory
+from nearfield.persistence import checks, codec, container
+from nearfield.streaming.tables import open_table, write_table
 from nearfield.webpage import _learnt as learnt
 
 
@@ -211,7 +213,7 @@ def test_an_array_belongs_to_one_place(saved, path):
     coefficients = saved["exact"].header["parts"]["coefficients"]
     refused(path, put(saved["exact"], ["parts", "noise"], coefficients).sealed())
     with pytest.raises(KeyError):
-        _codec.decode([{"array": 0}, {"array": 0}], [np.zeros(3)])
+        codec.decode([{"array": 0}, {"array": 0}], [np.zeros(3)])
 
 
 def test_predictions_that_are_not_finite_are_refused(saved, path):
@@ -239,7 +241,7 @@ def test_array_entries_without_measure_are_refused(saved, path, entry):
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", '"\\ud800"'])
 def test_headers_that_are_no_proper_json_are_refused(saved, path, value):
-    text = _container.json.dumps(saved["exact"].header)
+    text = container.json.dumps(saved["exact"].header)
     refused(path, saved["exact"].sealed((text[:-1] + f',"more":{value}}}').encode()), "do not fit together")
 
 
@@ -260,7 +262,7 @@ def test_the_version_is_a_word(saved, path, library):
 def test_memory_is_refused_in_the_name_of_the_file(saved, path, monkeypatch):
     path.write_bytes(saved["exact"].sealed())
     file = io.inspect(path)
-    monkeypatch.setattr(_memory, "available", lambda: 1000)
+    monkeypatch.setattr(memory, "available", lambda: 1000)
     with pytest.raises(MemoryError, match=r"model\.nf: The exact Gaussian process needs"):
         file.model()
     with pytest.raises(MemoryError, match=r"model\.nf needs"):
@@ -269,8 +271,8 @@ def test_memory_is_refused_in_the_name_of_the_file(saved, path, monkeypatch):
 
 def test_every_type_that_annotations_name_is_known():
     """`conform` must not meet an annotation it cannot read in a file that is as it should be."""
-    for name, kind in _codec._KINDS.items():
-        assert _sound.hints(kind.make), name
+    for name, kind in codec._KINDS.items():
+        assert checks.hints(kind.make), name
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
@@ -286,7 +288,7 @@ def test_a_row_without_end_is_refused_while_it_is_small(tmp_path, unit):
 
 
 def test_a_batch_of_long_rows_ends_early(tmp_path, monkeypatch):
-    monkeypatch.setattr("nearfield.tables.reading.LONGEST", 1000)
+    monkeypatch.setattr("nearfield.streaming.tables.reading.LONGEST", 1000)
     path = tmp_path / "long.csv"
     path.write_text("a,b\n" + f"1,{'x' * 300}\n" * 10)
     with open_table(str(path)) as table:
@@ -296,7 +298,7 @@ def test_a_batch_of_long_rows_ends_early(tmp_path, monkeypatch):
 
 
 def test_blank_lines_are_no_row_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr("nearfield.tables.reading.LONGEST", 1000)
+    monkeypatch.setattr("nearfield.streaming.tables.reading.LONGEST", 1000)
     path = tmp_path / "blank.csv"
     path.write_text("\n" * 3000 + "a,b\n" + "\n" * 3000 + "1,2\n")
     with open_table(str(path)) as table:
@@ -393,7 +395,7 @@ def test_a_table_that_fills_the_memory_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "constant.parquet"
     pq.write_table(pa.table({"a": np.zeros(300_000), "z": np.zeros(300_000)}), path)
     assert path.stat().st_size < 5000
-    monkeypatch.setattr(_memory, "available", lambda: 10**6)
+    monkeypatch.setattr(memory, "available", lambda: 10**6)
     with pytest.raises(MemoryError, match=r"constant\.parquet, of which .* rows were read"):
         read_training(str(path), "z")
 

@@ -5,9 +5,10 @@ import warnings
 import numpy as np
 import pytest
 from hypothesis import given
-from problems import problems
 
 import nearfield as nf
+
+from .problems import problems
 
 ROUNDING = 1e-6
 

@@ -5,9 +5,10 @@ import warnings
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import problems
 
 import nearfield as nf
+
+from .problems import problems
 
 layouts = ("uniform", "clusters", "grid", "repeats", "collinear", "line")
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import problems
 from scipy.stats import ortho_group
 
 import nearfield as nf
+
+from .problems import problems
 
 # Rounding in the distances and sums is amplified by the condition of the matrix, at most about n over the noise.
 tame = {

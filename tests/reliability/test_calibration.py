@@ -10,8 +10,8 @@ from scipy import stats
 
 import nearfield as nf
 from nearfield.kernels import Kernel
-from nearfield.posterior import FeaturePosterior
-from nearfield.statistics import accumulate
+from nearfield.solvers.posterior import FeaturePosterior
+from nearfield.solvers.statistics import accumulate
 
 LEVELS = np.array([0.50, 0.80, 0.95, 0.99])
 GIVEN = {"length_scale": 0.07, "signal_variance": 2.0, "noise_variance": 0.3}

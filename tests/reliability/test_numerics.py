@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import nearfield as nf
-from nearfield import linalg
-from nearfield.posterior import FeaturePosterior
-from nearfield.statistics import accumulate
+from nearfield.solvers import linalg
+from nearfield.solvers.posterior import FeaturePosterior
+from nearfield.solvers.statistics import accumulate
 
 
 @pytest.mark.parametrize("noise", [1e-14, 1e-10, 1e-6, 1e-2, 1.0, 1e4])

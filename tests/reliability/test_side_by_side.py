@@ -11,7 +11,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import nearfield as nf
-from nearfield import _parallel, many
+from nearfield.common import threads
+from nearfield.local import ensemble
 
 GIVEN = {"length_scale": 0.1, "signal_variance": 1.0, "noise_variance": 0.01}
 TEST = np.random.default_rng(9).uniform(size=(200, 2))
@@ -43,7 +44,7 @@ def test_estimators_in_several_threads():
 def test_limits_that_overlap_leave_what_was():
     """The first in is not the last out: a limit saved and restored by each alone would stay."""
     before = blas_threads()
-    first, second = _parallel.single_threaded_blas(), _parallel.single_threaded_blas()
+    first, second = threads.single_threaded_blas(), threads.single_threaded_blas()
     first.__enter__()
     second.__enter__()
     assert set(blas_threads()) == {1}
@@ -55,7 +56,7 @@ def test_limits_that_overlap_leave_what_was():
 
 def test_a_limit_of_the_callers_is_not_raised():
     with threadpool_limits(1, user_api="blas"):
-        seen = _parallel.thread_map(lambda _: blas_threads(), [0], n_jobs=4)
+        seen = threads.thread_map(lambda _: blas_threads(), [0], n_jobs=4)
         assert set(seen[0]) == {1}
         assert set(blas_threads()) == {1}
 
@@ -69,7 +70,7 @@ def test_an_error_in_a_worker_reaches_the_caller(monkeypatch):
     ).fit(*data(0))
     before, limits = gp.predict(TEST), blas_threads()
     with monkeypatch.context() as patch:
-        patch.setattr(many, "_fit_group", fail)
+        patch.setattr(ensemble, "_fit_group", fail)
         with pytest.raises(RuntimeError, match="lost in ThreadPoolExecutor"):
             gp.fit(*data(1))
     np.testing.assert_array_equal(gp.predict(TEST), before)
@@ -93,7 +94,7 @@ def test_a_fork_amid_a_fit():
     if "fork" not in multiprocessing.get_all_start_methods():
         pytest.skip("this system has no fork")
     before = blas_threads()
-    with _parallel.single_threaded_blas(), _parallel._limit._lock:  # the worst moment
+    with threads.single_threaded_blas(), threads._limit._lock:  # the worst moment
         pool = multiprocessing.get_context("fork").Pool(1)
     with pool:
         assert pool.apply_async(blas_threads).get(timeout=120) == before

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from scipy.spatial import cKDTree
 
-from nearfield.centers import Lattice, place
+from nearfield.local.centers import Lattice, place
 from nearfield.tensors import cells
 from nearfield.tensors.models import _extended
 from nearfield.tensors.predictor import place as place_tensors

@@ -5,9 +5,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from nearfield.blocks import make_blocks
+from nearfield.hyperparameters.blocks import make_blocks
+from nearfield.hyperparameters.likelihood import kernel_log_likelihood
 from nearfield.kernels import Kernel
-from nearfield.likelihood import kernel_log_likelihood
 from nearfield.tensors.learning import BlockLikelihood
 from nearfield.tensors.models import cholesky, inverse_factor
 

@@ -33,7 +33,7 @@ def account(model: Any) -> str:
     state = model if isinstance(model, dict) else vars(model)
     if "report_" in state:
         return str(state["report_"])
-    from ..report import _number
+    from ..reporting.report import _number
 
     lines = [
         f"  {name.replace('_', ' ').ljust(15)} {_number(state[f'{name}_'])}"

@@ -9,15 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .. import _memory, io
-from .._sound import conform
-from ..tables import BadValueError, Batch, Table, open_table
+from ..common import memory
+from ..common.types import Booleans, Floats
+from ..persistence import files as io
+from ..persistence.checks import conform
+from ..streaming.tables import BadValueError, Batch, Table, open_table
 from ._output import counted, note
 from ._run import CommandError
-
-Floats = NDArray[np.float64]
 
 MAX_CATEGORIES = 100
 _COMMAS = "numbers with commas; write a decimal point and no other separators"
@@ -50,14 +49,14 @@ class Recipe:
         ]
 
     @property
-    def is_number(self) -> NDArray[np.bool_]:
+    def is_number(self) -> Booleans:
         """Which features are numbers of the table, and not zeros and ones made of text."""
         return np.array([c.categories is None for c in self.columns for _ in c.categories or ("",)])
 
-    def matrix(self, batch: Batch) -> tuple[Floats, dict[str, NDArray[np.bool_]]]:
+    def matrix(self, batch: Batch) -> tuple[Floats, dict[str, Booleans]]:
         """Features (n, p), NaN where they are missing, and which rows (n,) have a category unknown to the model."""
         parts: list[Floats] = []
-        unknown: dict[str, NDArray[np.bool_]] = {}
+        unknown: dict[str, Booleans] = {}
         for column in self.columns:
             if column.categories is None:
                 parts.append(batch.numbers(column.name)[:, None])
@@ -98,7 +97,7 @@ class Unused:
         self.n_missing = 0
         self.unknown: dict[str, int] = {}
 
-    def add(self, unused: Any, unknown: dict[str, NDArray[np.bool_]]) -> None:
+    def add(self, unused: Any, unknown: dict[str, Booleans]) -> None:
         """Count rows (n,), and those of them with an unknown category by column."""
         strange = np.any([*unknown.values(), np.zeros(len(unused), dtype=bool)], axis=0)
         self.n_missing += int((unused & ~strange).sum())
@@ -179,7 +178,7 @@ def require_columns(table: Table, names: Sequence[str], where: str = "") -> None
 
 def require_room(table: Table, n_rows: int, n_columns: int) -> None:
     """Refuse a table whose rows so far, of so many columns, fill the memory: a small file may hold very many."""
-    _memory.require(
+    memory.require(
         _COPIES * 8.0 * n_rows * n_columns,
         f"{table.name}, of which {n_rows} rows were read,",
         "Take fewer rows, or fit from Python with a source (see nearfield.sources).",

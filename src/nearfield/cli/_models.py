@@ -7,18 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .. import _inputs
+from ..common.types import Floats
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from ..estimators._units import rescale
 from ..features import FourierFeatures
-from ..tables import BATCH
+from ..reporting import inputs
+from ..streaming.tables import BATCH
 from ._data import Recipe, Training
 from ._output import counted, note
 from ._run import CommandError
-
-Floats = NDArray[np.float64]
 
 ALIKE = 10.0  # spreads of coordinates differ by less
 
@@ -120,7 +118,7 @@ def rows_at_a_time(model: Any) -> int:
 
 def predict(model: Any, X: Floats, latent: bool = False) -> tuple[Floats, Floats]:
     """Means and standard deviations (m, k) of complete rows; those of observations unless `latent`."""
-    mean, std = _inputs.predict(model, X, include_noise=not latent)
+    mean, std = inputs.predict(model, X, include_noise=not latent)
     return mean.reshape(len(X), -1), std.reshape(len(X), -1)
 
 

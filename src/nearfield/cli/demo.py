@@ -32,7 +32,7 @@ def command(
     The data come with the package airportsdata, so nothing is downloaded. Writes map.png, calibration.png and
     report.html, and prints RMSE, coverage and the distance from the exact Gaussian process.
     """
-    from .. import demo
+    from . import airports as demo
     from ._progress import bars
 
     began = time.perf_counter()

@@ -247,8 +247,8 @@ def scores(y: Any, mean: Any, std: Any, level: float) -> dict[str, float]:
 def _score_model(data: str, path: str, target: str | None, level: float, encoding: str | None) -> dict[str, Any]:
     import numpy as np
 
-    from .._seen import TrainingRows
-    from ..tables import open_table
+    from ..reporting.training_rows import TrainingRows
+    from ..streaming.tables import open_table
     from ._data import Unused, load_model, recipe_of, require_columns, require_room
     from ._models import predict, rows_at_a_time
     from ._output import note_training_rows

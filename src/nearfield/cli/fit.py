@@ -66,8 +66,8 @@ def command(
     import os
     import time
 
-    from .. import io
-    from ..tables import check_writable
+    from ..persistence import files as io
+    from ..streaming.tables import check_writable
     from ._account import account, summary
     from ._data import read_training
     from ._models import Settings, make, say_what_was_read

@@ -23,7 +23,7 @@ def command(model: Annotated[str, typer.Argument(help="Model file.")], as_json: 
 
     Opening a model file runs none of its maker's code.
     """
-    from .. import io
+    from ..persistence import files as io
     from ._output import as_json_text
     from ._run import CommandError, printable
 

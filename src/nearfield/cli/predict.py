@@ -9,7 +9,7 @@ import typer
 from ._options import AsJson, Encoding
 
 if TYPE_CHECKING:
-    from ..tables import Batch, Table
+    from ..streaming.tables import Batch, Table
     from ._data import Recipe
 
 EXAMPLES = """
@@ -55,7 +55,7 @@ def command(
     has not seen, the new columns are empty, and such rows are counted. An output file is written whole or not at all;
     standard output receives each batch as soon as it is done.
     """
-    from ..tables import check_writable, open_table, write_table
+    from ..streaming.tables import check_writable, open_table, write_table
     from ._data import load_model, recipe_of
     from ._models import rows_at_a_time
     from ._output import print_json, refuse_overwriting

@@ -39,8 +39,8 @@ def command(
     What was learnt and chosen, and why; the distance from the exact process; maps for two columns, slices for others.
     With DATA also scores, calibration and residuals.
     """
-    from .._seen import TrainingRows
-    from ..tables import check_writable
+    from ..reporting.training_rows import TrainingRows
+    from ..streaming.tables import check_writable
     from ._data import load_model
     from ._output import file_size, note, note_training_rows, refuse_overwriting
     from ._progress import bars
@@ -64,14 +64,14 @@ def command(
     if out == "-":
         typer.echo(page)
         return
-    from ..webpage import save
+    from ..reporting.page import save
 
     save(page, out)
     typer.echo(f"Wrote {out} ({file_size(len(page.encode()))}).")
 
 
 def _page(gp: Any, X: Any, y: Any, target: str, title: str | None, show: Callable[..., None]) -> str:
-    from .. import webpage
+    from ..reporting import page as webpage
 
     with warnings.catch_warnings():
         # `_read` has put the columns in their order, but an array has no names.
@@ -83,7 +83,7 @@ def _read(gp: Any, metadata: dict[str, Any], data: str, target: str | None, enco
     """Features (n, p) and, where the table has the target, its values (n,), of rows without missing values."""
     import numpy as np
 
-    from ..tables import open_table
+    from ..streaming.tables import open_table
     from ._data import Unused, recipe_of, require_columns, require_room
     from ._run import CommandError
 

@@ -52,9 +52,9 @@ def reproduce(
     Each figure is written as PNG and PDF, with every number as CSV and a summary in Markdown that holds our results
     against the published ones. An interrupted run goes on where it stopped.
     """
-    from ..experiments import Settings
-    from ..experiments import reproduce as run
-    from ..experiments.settings import PROTOCOLS
+    from ..reproduction import Settings
+    from ..reproduction import reproduce as run
+    from ..reproduction.settings import PROTOCOLS
     from ._progress import bars
 
     chosen = PROTOCOLS if protocol is Protocol.both else (protocol.value,)

@@ -7,21 +7,20 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from .. import _memory
-from .._array import Array, is_tensor, like, namespace
-from .._progress import ProgressLine
-from .._validation import check_integer, check_n_targets, check_positive, check_random_state, describe, validated
-from .._warnings import warn
-from ..blocks import Block
+from ..common import memory
+from ..common.arrays import Array, is_tensor, like, namespace
+from ..common.progress import ProgressLine
+from ..common.types import Floats
+from ..common.validation import check_integer, check_n_targets, check_positive, check_random_state, describe, validated
+from ..common.warnings import warn
+from ..hyperparameters.blocks import Block
+from ..hyperparameters.learning import Fixed, Learned, Progress, learn
+from ..hyperparameters.scales import learn_with_scales
 from ..kernels import Kernel
-from ..learning import Fixed, Learned, Progress, learn
-from ..scales import learn_with_scales
-
-Floats = NDArray[Any]
 
 
 def on_device() -> Any:
@@ -267,7 +266,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         -------
         frame : DataFrame with columns mean, std, lower and upper; for several targets mean_0, std_0, ...
         """
-        from ..frames import predict_frame
+        from ..reporting.frames import predict_frame
 
         return predict_frame(self, X, level, include_noise)
 
@@ -293,21 +292,21 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         -------
         grid : xarray Dataset with variables `mean` and `std`, a dimension an axis, and `target` for several targets
         """
-        from ..grid import predict_grid
+        from ..reporting.grids import predict_grid
 
         self._need_arrays("predict_grid")
         return predict_grid(self, axes, size, spacing, include_noise)
 
     def to_html(self, path: Any, X: ArrayLike | None = None, y: ArrayLike | None = None, **options: Any) -> None:
         """Write a page that explains this model, with scores on `X` and `y`; see `nearfield.webpage.write`."""
-        from ..webpage import write
+        from ..reporting.page import write
 
         self._need_arrays("to_html")
         write(self, path, X, y, **options)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """Show scikit-learn's diagram in notebooks, and for a fitted model what it says of itself."""
-        from ..frames import report_table
+        from ..reporting.frames import report_table
 
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
         if "text/html" in bundle:
@@ -316,7 +315,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
     def _repr_html_inner(self) -> str:
         """Answer the same for what asks for `_repr_html_` alone."""
-        from ..frames import report_table
+        from ..reporting.frames import report_table
 
         return f"{super()._repr_html_inner()}{report_table(self)}"
 
@@ -343,7 +342,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         return values
 
     def _require_covariance(self, m: int, width: int) -> None:
-        _memory.require(
+        memory.require(
             8.0 * m * (2 * m * len(self.y_mean_) + width),
             f"The covariance matrix of {m} points",
             "return_std=True gives the standard deviations alone, whatever the number of points.",

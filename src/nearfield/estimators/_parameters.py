@@ -7,21 +7,20 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.neighbors import KDTree
 
-from .. import centers, local
-from .._array import in_units
-from .._validation import check_bool, check_integer, check_option, check_positive, check_random_state, describe
-from .._warnings import warn
-from ..choices import Candidate, Choice, Request
+from ..common.arrays import in_units
+from ..common.types import Floats
+from ..common.validation import check_bool, check_integer, check_option, check_positive, check_random_state, describe
+from ..common.warnings import warn
 from ..features import MaclaurinFeatures, TaylorFeatures, taylor
 from ..kernels import Kernel
-from ..local import LocalFeatures, Plan
+from ..local import centers
+from ..local.choices import Candidate, Choice, Request
+from ..local.features import FeatureMap, LocalFeatures
+from ..local.plan import Plan
 from ._base import GPRegressor
-
-Floats = NDArray[Any]
 
 CENTERS = ("auto", "grid", "net", "farthest", "kmeans", "random", "mean", "test")
 SPACED = ("auto", "grid", "net", "farthest")  # as many as the spacing asks for
@@ -73,7 +72,7 @@ class LocalParameters(GPRegressor):
         kernel = Kernel(self.kernel_.length_scales / self._unit, self.kernel_.variances)
         given, d = self.features, sample.shape[1]
         rng = check_random_state(self.random_state)
-        maps: list[local.FeatureMap] = []
+        maps: list[FeatureMap] = []
         for scales in kernel.length_scales:
             if isinstance(given, TaylorFeatures):
                 maps.append(taylor.sample(d, check_integer(given, "degree", 1)))

@@ -7,15 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._warnings import warn
-from ..centers import Placement
-from ..choices import Choice
-from ..report import Report
+from ..common.types import Floats
+from ..common.warnings import warn
+from ..local.centers import Placement
+from ..local.choices import Choice
+from ..reporting.report import Report
 from ._parameters import LocalParameters
-
-Floats = NDArray[Any]
 
 
 class Clock:

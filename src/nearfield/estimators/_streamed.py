@@ -6,34 +6,35 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .. import _memory, centers, coverage
-from .._array import in_units
-from .._batches import Batch, SourceError
-from .._output import check_fitted_on
-from .._source import ArraySource, Source, as_source
-from .._validation import check_n_targets
-from .._warnings import warn
-from ..centers import Lattice, Placement
-from ..coverage import MAX_COLUMNS, Occupied
+from ..common import memory
+from ..common.arrays import in_units
+from ..common.types import Floats, Integers
+from ..common.validation import check_n_targets
+from ..common.warnings import warn
 from ..kernels import Kernel
-from ..local import Plan, TrainingSet
-from ..passes import Passes, Reduction, Sample, Sampled
-from ..predictor import LocalPredictor
-from ..statistics import Statistics
-from ..streamed import StreamedPredictor
-from ..streaming import LocalSums, limit_of
-from ..surroundings import make_blocks, world_maker
+from ..local import centers
+from ..local.centers import Lattice, Placement
+from ..local.neighbourhoods import TrainingSet
+from ..local.plan import Plan
+from ..local.predictor import LocalPredictor
+from ..solvers.statistics import Statistics
+from ..streaming import centers as coverage
+from ..streaming.batches import Batch, SourceError
+from ..streaming.centers import MAX_COLUMNS, Occupied
+from ..streaming.neighbours import make_blocks, world_maker
+from ..streaming.output import check_fitted_on
+from ..streaming.passes import Passes, Reduction, Sample, Sampled
+from ..streaming.predictor import StreamedPredictor
+from ..streaming.source import ArraySource, Source, as_source
+from ..streaming.sums import LocalSums, limit_of
 
 if TYPE_CHECKING:
-    from ..choices import Choice
+    from ..local.choices import Choice
     from ._base import GPRegressor
     from .feature import FeatureGPRegressor
     from .local import LocalGPRegressor
 
-Floats = NDArray[Any]
-Integers = NDArray[np.int64]
 
 BLOCKS = 64
 
@@ -188,12 +189,12 @@ def _that_fit(places: Places, plan: Plan, occupied: Occupied | None, n: int, wid
 
     needed = n_bytes(placement.centers)
     what = f"{columns} features each" if columns else "kernel space"
-    _memory.require(
+    memory.require(
         needed,
         f"A model of {len(placement.centers)} centres with {what}",
         "A larger tolerance or a longer length scale needs fewer; or fit parts of the area one by one.",
     )
-    if len(places.cells) and needed + n_bytes(places.every[len(placement.centers) :]) > 0.9 * _memory.available():
+    if len(places.cells) and needed + n_bytes(places.every[len(placement.centers) :]) > 0.9 * memory.available():
         warn(
             f"There is no memory for the models of {len(places.cells)} cells without data of their own: in holes of "
             "the data the nearest centre answers, as with open_centers=False."

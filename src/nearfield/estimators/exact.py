@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from .. import _memory
-from .._array import is_tensor
-from .._fitting import all_or_nothing
-from .._repeats import distinct_points
-from .._source import refuse_source
-from ..posterior import KernelPosterior
+from ..common import memory
+from ..common.arrays import is_tensor
+from ..common.duplicates import distinct_points
+from ..common.fitting import all_or_nothing
+from ..common.types import Floats
+from ..solvers.posterior import KernelPosterior
+from ..streaming.source import refuse_source
 from ._base import JointGPRegressor, on_device
-
-Floats = NDArray[Any]
 
 
 class ExactGPRegressor(JointGPRegressor):
@@ -120,7 +119,7 @@ class ExactGPRegressor(JointGPRegressor):
             kept = distinct_points(X, y, sample_weight)
             X, y, weights = X[kept], y[kept], None  # weights share out the noise, and there is none
         n = len(X)
-        _memory.require(
+        memory.require(
             # the factor and some chunks; while several Gaussians are summed, one more matrix
             8.0 * n * n * (1.2 if n_scales == 1 else 2.2),
             f"The exact Gaussian process of {n} samples",
@@ -166,7 +165,7 @@ class ExactGPRegressor(JointGPRegressor):
     def _predict_points(self, X: Floats, return_std: bool, include_noise: bool) -> Any:
         posterior = self._posterior
         mean, variance = np.empty((len(X), len(self.y_mean_))), np.empty(len(X))
-        step = _memory.rows_per_chunk(2 * 8 * len(posterior.X), len(X))
+        step = memory.rows_per_chunk(2 * 8 * len(posterior.X), len(X))
         for start in range(0, len(X), step):
             chunk = slice(start, start + step)
             if return_std:

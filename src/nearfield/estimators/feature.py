@@ -6,30 +6,30 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .. import _memory, statistics
-from .._array import is_tensor
-from .._fitting import all_or_nothing
-from .._output import check_fitted_on, predict_source
-from .._source import Source, as_source
-from .._validation import check_bool, check_option, check_positive, check_random_state, describe
-from ..blocks import Block
+from ..common import memory
+from ..common.arrays import is_tensor
+from ..common.fitting import all_or_nothing
+from ..common.types import Floats
+from ..common.validation import check_bool, check_option, check_positive, check_random_state, describe
 from ..features.gradients import is_differentiable, length_scale_gradients
+from ..hyperparameters.blocks import Block
+from ..hyperparameters.learning import maximise_feature_likelihood
+from ..hyperparameters.space import CONSTANT_SPREAD
 from ..kernels import Kernel
-from ..learning import maximise_feature_likelihood
-from ..passes import Passes
-from ..posterior import FeaturePosterior
-from ..search import CONSTANT_SPREAD
-from ..statistics import Statistics
-from ..surroundings import make_blocks
+from ..solvers import statistics
+from ..solvers.posterior import FeaturePosterior
+from ..solvers.statistics import Statistics
+from ..streaming.neighbours import make_blocks
+from ..streaming.output import check_fitted_on, predict_source
+from ..streaming.passes import Passes
+from ..streaming.source import Source, as_source
 from ._base import JointGPRegressor, on_device
 from ._streamed import BLOCKS, FeatureSums, take_sample
-
-Floats = NDArray[Any]
 
 
 class FeatureGPRegressor(JointGPRegressor):
@@ -325,7 +325,7 @@ class FeatureGPRegressor(JointGPRegressor):
         return rows if _has_scales(self.feature_map) else rows * self._amplitude
 
     def _chunks(self, X: Floats) -> list[slice]:
-        step = _memory.rows_per_chunk(4 * 8 * self._width, len(X))
+        step = memory.rows_per_chunk(4 * 8 * self._width, len(X))
         return [slice(start, start + step) for start in range(0, len(X), step)]
 
     def _sums(self, X: Floats, y: Floats, weights: Floats | None) -> Statistics:
@@ -364,7 +364,7 @@ class FeatureGPRegressor(JointGPRegressor):
 
     def _require_memory(self, n_copies: int, where: str) -> None:
         """Refuse maps with too many columns, `n_copies` of which are held at once besides the sums."""
-        _memory.require(
+        memory.require(
             8.0 * self._width * (3 * self._width + n_copies),
             f"A model of {self._width} features{where}",
             "Fewer features, or LocalGPRegressor, need less.",

@@ -5,29 +5,31 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .. import _memory, centers, nearest, tuning
-from .._array import in_units, is_tensor
-from .._fitting import all_or_nothing
-from .._output import predict_source
-from .._repeats import distinct_points
-from .._source import Source, as_source
-from .._validation import check_random_state, describe
-from .._warnings import warn
-from ..choices import Choice, Request
+from ..common import memory
+from ..common.arrays import in_units, is_tensor
+from ..common.duplicates import distinct_points
+from ..common.fitting import all_or_nothing
+from ..common.types import Floats
+from ..common.validation import check_random_state, describe
+from ..common.warnings import warn
 from ..features import MaclaurinFeatures
 from ..kernels import Kernel
-from ..local import TrainingSet
-from ..passes import Passes
-from ..predictor import LocalPredictor
-from ..streamed import StreamedPredictor
-from ..streaming import Noise
+from ..local import by_number as nearest
+from ..local import by_radius as tuning
+from ..local import centers
+from ..local.choices import Choice, Request
+from ..local.neighbourhoods import TrainingSet
+from ..local.predictor import LocalPredictor
+from ..streaming.output import predict_source
+from ..streaming.passes import Passes
+from ..streaming.predictor import StreamedPredictor
+from ..streaming.source import Source, as_source
+from ..streaming.sums import Noise
 from ._base import on_device
 from ._reporting import Clock, Reporting
 from ._streamed import fit_local, take_in, take_sample
-
-Floats = NDArray[Any]
 
 NOISE_FLOOR = 1e-9
 
@@ -221,7 +223,7 @@ class LocalGPRegressor(Reporting):
 
     def _fit_arrays(self, X: Floats, y: Floats, weights: Floats | None) -> Self:
         clock = Clock()
-        _memory.require(
+        memory.require(
             8.0 * len(X) * (6 * X.shape[1] + 4 * y.shape[1] + 8),  # copies in other units, and an index of neighbours
             f"A local model of {len(X)} samples",
             "Data that stay in a file or on a cluster take less: see nearfield.sources.",

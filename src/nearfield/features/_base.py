@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .. import _memory
-from .._array import Array, in_units, is_tensor, like, on_host
-from .._fitting import all_or_nothing
-from .._validation import check_length_scale, check_positive, describe, validated
+from ..common import memory
+from ..common.arrays import Array, in_units, is_tensor, like, on_host
+from ..common.fitting import all_or_nothing
+from ..common.validation import check_length_scale, check_positive, describe, validated
 
 FLOATS = (np.float64, np.float32)
 
@@ -69,7 +69,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     @staticmethod
     def _require(n: int, width: int, what: str) -> None:
         if n * width > 1 << 20:  # to ask what is free takes longer than small work
-            _memory.require(8.0 * n * width, what, "Fewer features, or fewer points at a time, need less.")
+            memory.require(8.0 * n * width, what, "Fewer features, or fewer points at a time, need less.")
 
     def _points(self, X: ArrayLike, reset: bool) -> Array:
         if is_tensor(X):

@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist, pdist
 
+from ..common.types import Floats, Integers
 from . import sketch, taylor
 from .hadamard import next_power_of_two
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +35,7 @@ class Allocation:
         Expected mean squared error of the kernel (variance 1) over distinct pairs of sample points.
     """
 
-    exponents: NDArray[np.int64]
+    exponents: Integers
     counts: dict[int, int]
     error: float
 
@@ -60,7 +58,7 @@ class DegreeErrors:
     bias: Floats
     n_variables: int
 
-    def sketched(self, degree: int, n_components: NDArray[np.int64]) -> Floats:
+    def sketched(self, degree: int, n_components: Integers) -> Floats:
         """Variance `f_n` of degree `n = degree` with given numbers of features, made convex.
 
         Without covariance that is `V / D`. TensorSRHT's `V / D + c(D, d) / D^2 * C` is not convex between multiples
@@ -215,7 +213,7 @@ def monomials_alone(z: Floats, n_components: int, complete: int, max_degree: int
     return Allocation(chosen, {}, float(np.sum(rest * rest) / (len(z) * (len(z) - 1))))
 
 
-def _by_energy(z: Floats, max_degree: int, complete: int) -> Iterator[NDArray[np.int64]]:
+def _by_energy(z: Floats, max_degree: int, complete: int) -> Iterator[Integers]:
     """Monomials of degree above `complete`, those with the most energy first, each after its parent.
 
     A monomial is the sequence of its variables in order, so that each is reached on one path: its parent is the
@@ -223,9 +221,9 @@ def _by_energy(z: Floats, max_degree: int, complete: int) -> Iterator[NDArray[np
     """
     d = z.shape[1]
     squares = (z * z).T
-    queue: list[tuple[float, int, tuple[int, ...], int, Floats, NDArray[np.int64], Floats]] = []
+    queue: list[tuple[float, int, tuple[int, ...], int, Floats, Integers, Floats]] = []
 
-    def push(parent: tuple[int, ...], rank: int, means: Floats, order: NDArray[np.int64], energies: Floats) -> None:
+    def push(parent: tuple[int, ...], rank: int, means: Floats, order: Integers, energies: Floats) -> None:
         if rank < len(order):
             child = (*parent, int(order[rank]))
             # Where energies underflow, the lowest degree goes first.

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array import Array, like, namespace
-from .._validation import check_integer, check_option, check_random_state
-from .._warnings import warn
+from ..common.arrays import Array, like, namespace
+from ..common.validation import check_integer, check_option, check_random_state
+from ..common.warnings import warn
 from ._base import GaussianKernelFeatures
 from .hadamard import hadamard_transform, next_power_of_two, pad_columns
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..common.types import Floats
 from . import fourier, taylor
-
-Floats = NDArray[Any]
 
 
 def is_differentiable(features: object) -> bool:

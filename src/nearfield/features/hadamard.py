@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
-from .._array import Array, like, namespace
+from ..common.arrays import Array, like, namespace
 
 _LARGEST_FACTOR = 32
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from .._array import Array, namespace
-from .._validation import check_integer, check_option, check_random_state, describe
+from ..common.arrays import Array, namespace
+from ..common.validation import check_integer, check_option, check_random_state, describe
 from . import allocation, sketch, taylor
 from ._base import ShiftedFeatures
 

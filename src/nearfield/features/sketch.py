@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array import Array, indices_like, like, namespace
-from .._validation import check_integer, check_option, check_random_state
+from ..common.arrays import Array, indices_like, like, namespace
+from ..common.types import Integers
+from ..common.validation import check_integer, check_option, check_random_state
 from ._base import FeatureMap
 from .hadamard import hadamard_transform, next_power_of_two, pad_columns
 
@@ -50,7 +51,7 @@ class TensorSRHT:
     """
 
     signs: NDArray[np.float64]
-    picks: NDArray[np.int64]
+    picks: Integers
 
     @property
     def degree(self) -> int:

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from .._array import Array, empty_like_shape, like, namespace
-from .._validation import check_integer, describe
+from ..common.arrays import Array, empty_like_shape, like, namespace
+from ..common.types import Integers
+from ..common.validation import check_integer, describe
 from ._base import ShiftedFeatures
 
 MAX_COLUMNS = 1 << 17
@@ -37,7 +38,7 @@ class TaylorMap:
         `sqrt(|a|! / a!)`: what normalises the rows of `monomial_rows`.
     """
 
-    exponents: NDArray[np.int64]
+    exponents: Integers
     scale: NDArray[np.float64] = field(repr=False)
     _runs: tuple[tuple[int, int, int, int, int], ...] = field(repr=False)
 
@@ -75,13 +76,13 @@ def sample(n_variables: int, degree: int) -> TaylorMap:
     return from_exponents(np.concatenate(levels))
 
 
-def _raised(exponents: NDArray[np.int64], variable: int) -> NDArray[np.int64]:
+def _raised(exponents: Integers, variable: int) -> Integers:
     raised = exponents.copy()
     raised[:, variable] += 1
     return raised
 
 
-def from_exponents(exponents: NDArray[np.int64]) -> TaylorMap:
+def from_exponents(exponents: Integers) -> TaylorMap:
     """Map of any set of monomials in which each but the constant has a parent (see `TaylorMap`)."""
     exponents = np.asarray(exponents, dtype=np.int64)
     exponents = exponents[np.argsort(exponents.sum(axis=1), kind="stable")]

@@ -9,9 +9,9 @@ from math import ceil, floor, prod
 import numpy as np
 import torch
 
-from .._array import Array as Tensor
-from .._array import on_host
-from ..centers import Lattice
+from ..common.arrays import Array as Tensor
+from ..common.arrays import on_host
+from ..local.centers import Lattice
 from . import memory
 
 MAX_GRID_COLUMNS = 3  # beyond, cells have too many neighbours, and all distances are computed

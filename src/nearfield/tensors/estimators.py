@@ -9,14 +9,15 @@ import numpy as np
 import torch
 from sklearn.metrics import r2_score
 
-from .._array import Array as Tensor
-from .._array import in_units, indices_like, like, on_host
-from .._repeats import distinct_points
-from .._validation import check_random_state, describe
+from ..common.arrays import Array as Tensor
+from ..common.arrays import in_units, indices_like, like, on_host
+from ..common.duplicates import distinct_points
+from ..common.validation import check_random_state, describe
 from ..features import MaclaurinFeatures
+from ..hyperparameters.scales import BLOCKS, BLOCKS_ASIDE
 from ..kernels import Kernel
-from ..local import Plan, TrainingSet
-from ..scales import BLOCKS, BLOCKS_ASIDE
+from ..local.neighbourhoods import TrainingSet
+from ..local.plan import Plan
 from . import checks, learning, memory
 from .cells import MAX_GRID_COLUMNS, brute_force
 from .models import TensorSet, neighbourhoods

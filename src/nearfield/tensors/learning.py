@@ -6,19 +6,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError
 
-from .._array import Array as Tensor
-from .._array import on_host
-from ..blocks import MAX_EXACT, Block, near_and_far
+from ..common.arrays import Array as Tensor
+from ..common.arrays import on_host
+from ..common.types import Floats, Integers
+from ..hyperparameters.blocks import MAX_EXACT, Block, near_and_far
+from ..hyperparameters.space import Extents, extents_from
 from ..kernels import Kernel
-from ..posterior import LOG_2PI
-from ..search import Extents, extents_from
+from ..solvers.posterior import LOG_2PI
 from . import cells
 from .models import inverse_factor
-
-Floats = NDArray[Any]
 
 SAMPLE = 20_000  # rows that stand for all where only their spread matters
 
@@ -31,10 +29,10 @@ def summary(
     scale = X.std(dim=0, correction=0) if ard else torch.ones_like(X[0])
     scaled = X / torch.where(scale > 0, scale, 1.0)
 
-    def nearest(chosen: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    def nearest(chosen: Integers, k: int) -> Integers:
         return on_host(cells.nearest_points(scaled, scaled[torch.as_tensor(chosen, device=X.device)], k))
 
-    def points(chosen: NDArray[np.int64]) -> Floats:
+    def points(chosen: Integers) -> Floats:
         return on_host(scaled[torch.as_tensor(chosen, device=X.device)])
 
     groups = [np.arange(n)] if n <= MAX_EXACT else near_and_far(n, n_blocks, rng, nearest, points)
@@ -53,7 +51,7 @@ def _double(values: Tensor) -> Floats:
     return result
 
 
-def _block(X: Tensor, y: Tensor, weights: Tensor | None, group: NDArray[np.int64]) -> Block:
+def _block(X: Tensor, y: Tensor, weights: Tensor | None, group: Integers) -> Block:
     rows = torch.as_tensor(group, device=X.device)
     return Block(_double(X[rows]), _double(y[rows]), None if weights is None else 1 / _double(weights[rows]), None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .. import _memory
+from ..common import memory as _memory
 
 MODEL_SHARE = 0.4  # of what is free, that fitted models may take
 BATCH_SHARE = 0.04  # of what is free, that one batch may take

@@ -12,15 +12,14 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from .._array import Array as Tensor
-from .._warnings import warn
-from ..local import Plan, batches
+from ..common.arrays import Array as Tensor
+from ..common.memory import batches
+from ..common.types import Integers
+from ..common.warnings import warn
+from ..local.plan import Plan
 from . import cells, memory
 from .cells import Neighbourhoods
-
-Integers = NDArray[np.int64]
 
 GROWTH = 1.25  # neighbourhoods of a batch differ by at most this factor,
 LEAST_SHARE = 0.05  # unless there are so few of them that it does not matter

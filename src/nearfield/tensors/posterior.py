@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from .._array import Array as Tensor
+from ..common.arrays import Array as Tensor
 from ..kernels import Kernel
-from ..posterior import LOG_2PI
+from ..solvers.posterior import LOG_2PI
 from .models import cholesky
 
 

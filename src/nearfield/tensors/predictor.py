@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from .._array import Array as Tensor
-from ..centers import Lattice
-from ..local import Plan
-from ..predictor import SLACK, plan_for_holes
+from ..common.arrays import Array as Tensor
+from ..local.centers import Lattice
+from ..local.plan import Plan
+from ..local.predictor import SLACK, plan_for_holes
 from . import cells, memory, models
 from .models import Batch, KernelBatch, TensorSet
 

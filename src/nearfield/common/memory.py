@@ -1,0 +1,88 @@
+"""Memory: what there is, and how much work fits into one piece."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import sklearn
+
+try:
+    import resource
+except ImportError:  # Windows has no limits of this kind
+    resource = None  # type: ignore[assignment]
+
+CHUNK_SHARE = 0.125  # of what is free, that one chunk may take: there may be several threads
+SMALL = 1 << 24  # bytes for which nobody asks how many there are
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def available() -> int:
+    """Bytes this process may still take: free memory, or what limits of the process or its container leave of it."""
+    return min(_free_on_machine(), _free_in_container(), _free_in_process())
+
+
+def _free_on_machine() -> int:
+    with suppress(OSError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    with suppress(AttributeError, ValueError, OSError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    return sys.maxsize  # unknown: let the allocation itself decide
+
+
+def _free_in_container() -> int:
+    with suppress(OSError, ValueError):  # no such limit, or the word "max"
+        limit = int((CGROUP / "memory.max").read_text())
+        counts = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
+        # Files that are only cached give way.
+        used = int((CGROUP / "memory.current").read_text()) - int(counts.get("inactive_file", 0))
+        return max(limit - used, 0)
+    return sys.maxsize
+
+
+def _free_in_process() -> int:
+    if resource is not None:
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            with suppress(OSError):
+                used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+                return max(limit - used, 0)
+    return sys.maxsize
+
+
+def require(n_bytes: float, what: str, advice: str) -> None:
+    """Refuse work that cannot fit, before anything is allocated.
+
+    Raises
+    ------
+    MemoryError
+        With the size needed, the size there is, and advice.
+    """
+    free = available()
+    if n_bytes > 0.9 * free:
+        raise MemoryError(f"{what} needs {_readable(n_bytes)}, but only {_readable(free)} are free. {advice}")
+
+
+def rows_per_chunk(bytes_per_row: float, n_rows: int) -> int:
+    """Rows of `n_rows` that fit into scikit-learn's `working_memory` (`sklearn.set_config`) and what is free."""
+    room = sklearn.get_config()["working_memory"] * 2**20
+    if min(n_rows * bytes_per_row, room) > SMALL:  # to find out takes longer than small work
+        room = min(room, max(CHUNK_SHARE * available(), SMALL))
+    return max(int(room / max(bytes_per_row, 1)), 1)
+
+
+def _readable(n_bytes: float) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if n_bytes < 1024:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1024
+    return f"{n_bytes:.3g} TiB"
+
+
+def batches(n: int, size: int = 64) -> list[slice]:
+    """Slices of at most `size` that cover `range(n)`."""
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]

@@ -1,0 +1,115 @@
+"""Checks of parameters, in one sentence that names the parameter and what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import utils
+from sklearn.utils.validation import assert_all_finite, validate_data
+
+from ..streaming.batches import column_at_fault
+
+
+def check_random_state(random_state: Any) -> np.random.RandomState:
+    """As in scikit-learn, but None is a new source of random numbers: NumPy's global one stays untouched."""
+    return np.random.RandomState() if random_state is None else utils.check_random_state(random_state)
+
+
+def describe(estimator: object, name: str) -> str:
+    """Opening of every message: which parameter of which estimator."""
+    return f"The {name!r} parameter of {type(estimator).__name__}"
+
+
+def check_integer(estimator: object, name: str, minimum: int) -> int:
+    """Integer parameter of at least `minimum`."""
+    value = getattr(estimator, name)
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
+        raise ValueError(f"{describe(estimator, name)} must be an integer of at least {minimum}. Got {value!r}.")
+    return int(value)
+
+
+def check_option(estimator: object, name: str, options: Sequence[str]) -> str:
+    """Parameter that is one of some words."""
+    value = getattr(estimator, name)
+    if not isinstance(value, str) or value not in options:
+        choices = ", ".join(repr(option) for option in options)
+        raise ValueError(f"{describe(estimator, name)} must be one of {choices}. Got {value!r}.")
+    return value
+
+
+def check_bool(estimator: object, name: str) -> bool:
+    """Truth value."""
+    value = getattr(estimator, name)
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{describe(estimator, name)} must be True or False. Got {value!r}.")
+    return bool(value)
+
+
+def check_positive(estimator: object, name: str) -> float:
+    """Positive, finite number."""
+    value = getattr(estimator, name)
+    if not isinstance(value, Real) or isinstance(value, bool) or not (0 < float(value) < np.inf):
+        raise ValueError(f"{describe(estimator, name)} must be a positive, finite number. Got {value!r}.")
+    return float(value)
+
+
+def check_n_targets(k: int, expected: int) -> None:
+    """Refuse targets of another number than those fitted, before arithmetic would spread them over each other."""
+    if k != expected:
+        raise ValueError(f"The 'y' argument must have {expected} targets as in fit. Got {k}.")
+
+
+def check_length_scale(estimator: object, n_columns: int, name: str = "length_scale") -> NDArray[np.float64]:
+    """Positive length scales, one or one per column.
+
+    Returns
+    -------
+    length_scale : ndarray of shape (1,) or (n_columns,)
+    """
+    value: Any = getattr(estimator, name)
+    expected = f"must be a positive number, or {n_columns} of them (one per column of X)"
+    try:
+        scales = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise ValueError(f"{describe(estimator, name)} {expected}. Got {value!r}.") from None
+    if scales.ndim != 1 or scales.size not in (1, n_columns) or not np.all((scales > 0) & np.isfinite(scales)):
+        raise ValueError(f"{describe(estimator, name)} {expected}. Got {value!r}.")
+    return scales
+
+
+def validated(estimator: object, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """scikit-learn's `validate_data`, with a sentence of ours for words, and `y` as float64.
+
+    Numbers that are written as text are numbers.
+    """
+    alone = isinstance(y, str) and y == "no_validation"
+    try:
+        if alone:
+            return validate_data(estimator, X, **options)
+        points, targets = validate_data(estimator, X, y, **options)
+        targets = np.asarray(targets, dtype=np.float64)
+    except ValueError as error:
+        # NumPy names the word that is no number, but neither the argument nor what it takes.
+        word = str(error).removeprefix("could not convert string to float: ")
+        if word == str(error):
+            raise
+        name = "y" if not alone and _are_numbers(X) else "X"
+        word = word.removeprefix("np.str_(").removesuffix(")")
+        raise ValueError(
+            f"Input {name} of {type(estimator).__name__} must hold numbers only. Got "
+            f"{column_at_fault(X) if name == 'X' else ''}{word}; encode such values as numbers first."
+        ) from None
+    assert_all_finite(targets, input_name="y")  # None is found only once it is a number
+    return points, targets
+
+
+def _are_numbers(values: Any) -> bool:
+    try:
+        np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True

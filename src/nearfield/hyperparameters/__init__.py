@@ -1,0 +1,1 @@
+"""Length scales, variances and noise from data: likelihood, blocks, optimiser, number of scales."""

@@ -1,0 +1,93 @@
+"""How the likelihood is maximised."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import LinAlgError
+from scipy.optimize import minimize
+
+from ..common.types import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Climb:
+    """Where a climb ended.
+
+    Attributes
+    ----------
+    point : ndarray
+        Best point seen.
+    value : float
+        Objective there, minus infinity if it could nowhere be evaluated.
+    converged : bool
+    n_evaluations : int
+    """
+
+    point: Floats
+    value: float
+    converged: bool = False
+    n_evaluations: int = 0
+
+
+def climb(
+    objective: Callable[[Floats], tuple[float, Floats]],
+    start: Floats,
+    bounds: Sequence[tuple[float, float]],
+    *,
+    max_iterations: int = 200,
+    tolerance: float = 1e-9,
+    deadline: float = math.inf,
+    progress: Callable[[float, float], None] | None = None,
+) -> Climb:
+    """Maximise by L-BFGS-B.
+
+    Parameters
+    ----------
+    objective : callable
+        Takes a point, gives value and gradient. A `LinAlgError` means that the point is out of reach.
+    tolerance : float
+        Steps that gain less than this end the climb.
+    deadline : float
+        Time, on the clock of `time.perf_counter`, of the last step.
+    progress : callable or None
+        Called as `progress(done, value)` after each step, with `done` from 0 to 1.
+    """
+    best = Climb(start, -np.inf)
+    n_evaluations = n_steps = 0
+
+    def negative(point: Floats) -> tuple[float, Floats]:
+        nonlocal best, n_evaluations
+        n_evaluations += 1
+        try:
+            value, gradient = objective(point)
+        except LinAlgError:
+            return 1e10, np.zeros(len(point))  # the line search steps back
+        if value > best.value:
+            best = Climb(point.copy(), value)
+        return -value, -gradient
+
+    def after_step(_: Floats) -> None:
+        nonlocal n_steps
+        n_steps += 1
+        if progress is not None:
+            progress(min(n_steps / max_iterations, 1.0), best.value)
+        if time.perf_counter() > deadline:
+            raise StopIteration
+
+    result = minimize(
+        negative,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        callback=after_step,
+        options={"maxiter": max_iterations, "ftol": tolerance, "gtol": 1e-6, "maxls": 30},
+    )
+    # An "abnormal" end is a line search that rounding errors leave no way up: as near to the maximum as one gets.
+    converged = time.perf_counter() <= deadline and (result.success or "ABNORMAL" in str(result.message))
+    return replace(best, converged=bool(converged), n_evaluations=n_evaluations)

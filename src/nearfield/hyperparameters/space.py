@@ -1,0 +1,222 @@
+"""The vector of hyperparameters that learning moves in: its bounds and its starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import pdist
+
+from ..common.types import Booleans, Floats
+from ..kernels import Kernel
+
+CONSTANT_SPREAD = 1e-6  # stands in for the variance of targets that are all equal
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed:
+    """Hyperparameters that are given; None means to be learnt.
+
+    Attributes
+    ----------
+    length_scales : ndarray of shape (J, q) or None
+    variances : ndarray of shape (J,) or None
+    noise_variance : float or None
+    """
+
+    length_scales: Floats | None = None
+    variances: Floats | None = None
+    noise_variance: float | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to be learnt."""
+        return all(v is not None for v in (self.length_scales, self.variances, self.noise_variance))
+
+
+@dataclass(frozen=True)
+class Extents:
+    """Lengths of the data that starts and bounds are made of.
+
+    Attributes
+    ----------
+    spacing : float
+        Typical distance to the nearest other point.
+    least : float
+        A small one of those distances.
+    median : float
+        Median distance of two points.
+    extent : float
+        Diameter of the bounding box.
+    """
+
+    spacing: float
+    least: float
+    median: float
+    extent: float
+
+
+def measure(X: Floats, rng: np.random.RandomState, size: int = 1000) -> Extents:
+    """Typical lengths of the data, from a random subset of `size` query points."""
+    n = len(X)
+    queries = X if n <= size else X[rng.choice(n, size, replace=False)]
+    extent = float(np.linalg.norm(X.max(axis=0) - X.min(axis=0)))
+    if n < 2 or extent == 0:
+        return Extents(1.0, 1.0, 1.0, 0.0)
+    return extents_from(cKDTree(X).query(queries, k=min(n, 8))[0][:, 1:], queries, extent)
+
+
+def extents_from(nearest: Floats, queries: Floats, extent: float) -> Extents:
+    """Typical lengths from distances (m, k) to the nearest others of some query points (m, d), and the diameter."""
+    positive = np.where(nearest > 0, nearest, np.inf).min(axis=1)  # beyond exact duplicates
+    positive = positive[np.isfinite(positive)]
+    pairs = pdist(queries)
+    pairs = pairs[pairs > 0]
+    median = float(np.median(pairs)) if len(pairs) else extent
+    spacing = float(np.median(positive)) if len(positive) else median
+    least = float(np.quantile(positive, 0.05)) if len(positive) else spacing
+    return Extents(spacing, least, median, extent)
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """The vector of logarithms that the optimiser moves in, its bounds and its starts.
+
+    Its order is that of the gradients in `likelihood`.
+    """
+
+    extents: Extents
+    columns: Floats  # unit of length of each of the q length scales
+    spread: float  # variance of the targets
+    is_degenerate: bool  # nothing to learn from: constant targets, or all points in one place
+    n_scales: int
+    given: Floats  # the whole vector, NaN where free
+    lower: Floats
+    upper: Floats
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, X: Floats, y: Floats, fixed: Fixed, n_scales: int, ard: bool, extents: Extents | None = None) -> Space:
+        """Space for points `X` (n, d) and centred targets `y` (n, k); `extents` where they are known already."""
+        spread = float(np.mean(np.var(y, axis=0))) or CONSTANT_SPREAD
+        J = n_scales
+        if fixed.length_scales is not None:
+            J = len(fixed.length_scales)
+        elif fixed.variances is not None:
+            J = len(fixed.variances)
+        q = fixed.length_scales.shape[1] if fixed.length_scales is not None else (X.shape[1] if ard else 1)
+        spreads, sizes = X.std(axis=0), np.abs(X).max(axis=0, initial=1.0)
+        columns = np.ones(1) if q == 1 else np.where(spreads > 0, spreads, sizes)
+        extents = extents or measure(X / columns, np.random.RandomState(0))
+        given = np.full(J * q + J + 1, np.nan)
+        if fixed.length_scales is not None:
+            given[: J * q] = np.log(fixed.length_scales).ravel()
+        if fixed.variances is not None:
+            given[J * q : -1] = np.log(fixed.variances)
+        if fixed.noise_variance is not None:
+            given[-1] = np.log(fixed.noise_variance) if fixed.noise_variance > 0 else -np.inf
+        shortest, longest = 0.2 * extents.least, 20 * max(extents.extent, extents.least)
+        lengths = np.log(np.tile(columns, J))
+        lower = np.concatenate([lengths + np.log(shortest), np.full(J, np.log(1e-6 * spread)), [np.log(1e-8 * spread)]])
+        upper = np.concatenate([lengths + np.log(longest), np.full(J, np.log(1e4 * spread)), [np.log(10 * spread)]])
+        if q > 1:  # of a column that never changes nothing can be learnt: it is as good as not there
+            silent = np.flatnonzero(np.tile(spreads == 0, J))
+            lower[silent] = upper[silent]
+        names = (*(f"length scale {i + 1}" for i in range(J * q)), *(f"signal variance {j + 1}" for j in range(J)))
+        is_degenerate = spread == CONSTANT_SPREAD or extents.extent == 0
+        return cls(extents, columns, spread, is_degenerate, J, given, lower, upper, (*names, "noise variance"))
+
+    @property
+    def free(self) -> Booleans:
+        """Which entries are to be learnt."""
+        return np.isnan(self.given)
+
+    @property
+    def bounds(self) -> list[tuple[float, float]]:
+        """Least and largest value of each free entry."""
+        return list(zip(self.lower[self.free], self.upper[self.free], strict=True))
+
+    @property
+    def noise_floor(self) -> float:
+        """What stands in for a noise variance fixed at zero, so that covariance matrices can be factored."""
+        return 1e-10 * self.spread
+
+    def filled(self, free_values: Floats) -> Floats:
+        """Whole vector with these values where it is free."""
+        theta = self.given.copy()
+        theta[self.free] = free_values
+        return theta
+
+    def unpack(self, theta: Floats) -> tuple[Kernel, float]:
+        """Kernel and noise variance of a whole vector."""
+        J, q = self.n_scales, len(self.columns)
+        return Kernel(np.exp(theta[: J * q]).reshape(J, q), np.exp(theta[J * q : -1])), float(np.exp(theta[-1]))
+
+    def sorted(self, theta: Floats) -> Floats:
+        """Whole vector with the components in the order of their length, where that is free to choose."""
+        J, q = self.n_scales, len(self.columns)
+        if not self.free[:-1].all():
+            return theta
+        lengths, variances = theta[: J * q].reshape(J, q), theta[J * q : -1]
+        order = np.argsort(lengths.mean(axis=1))
+        return np.concatenate([lengths[order].ravel(), variances[order], theta[-1:]])
+
+    def fallback(self) -> Floats:
+        """Whole vector where there is nothing to learn from."""
+        J = self.n_scales
+        return self._vector([self.extents.median] * J, [0.5 / J] * J, 0.5)
+
+    def starts(self, n_random: int, rng: np.random.RandomState) -> list[Floats]:
+        """Whole vectors to start from: the median distance, a short length and one between, then random ones."""
+        J, ext = self.n_scales, self.extents
+        short = min(3 * ext.spacing, ext.median)
+        between = (short * ext.median) ** 0.5
+        if J == 1:
+            starts = [
+                self._vector([ext.median], [0.9], 0.1),
+                self._vector([short], [0.9], 0.1),
+                self._vector([between], [0.7], 0.3),
+            ]
+        else:
+            even = np.geomspace(short, max(ext.median, 2 * short), J)
+            low = np.geomspace(max(ext.least, 0.3 * short), ext.median, J)
+            starts = [self._vector(list(e), [0.8 / J] * J, 0.2) for e in (even, low)]
+        for _ in range(n_random):
+            lengths = np.sort(np.exp(rng.uniform(np.log(short / 2), np.log(2 * ext.median), J)))
+            noise = 10 ** rng.uniform(-4, -0.2)
+            starts.append(self._vector(list(lengths), [(1 - noise) / J] * J, noise))
+        return starts
+
+    def _vector(self, lengths: Sequence[float], variances: Sequence[float], noise: float) -> Floats:
+        """Whole vector from length scales in units of the columns and variances as shares of the spread of y."""
+        theta = np.concatenate(
+            [
+                (np.log(np.asarray(lengths))[:, None] + np.log(self.columns)).ravel(),
+                np.log(np.asarray(variances) * self.spread),
+                [np.log(noise * self.spread)],
+            ]
+        ).clip(self.lower, self.upper)
+        return np.where(self.free, theta, self.given)
+
+    def on_bounds(self, theta: Floats) -> tuple[str, ...]:
+        """Names and values of the estimates that sit on a bound, each with advice."""
+        found = []
+        for i in np.flatnonzero(self.free):
+            at_lower, at_upper = theta[i] <= self.lower[i] + 1e-3, theta[i] >= self.upper[i] - 1e-3
+            if (at_lower or at_upper) and self.lower[i] < self.upper[i]:
+                found.append(f"{self.names[i]} = {np.exp(theta[i]):.3g} ({_advice(self.names[i], bool(at_upper))})")
+        return tuple(found)
+
+
+def _advice(name: str, upper: bool) -> str:
+    if name.startswith("length"):
+        return (
+            "the target hardly changes over the data's extent in this direction"
+            if upper
+            else "the target varies faster than the points are spaced; more data or a fixed value are needed"
+        )
+    if name.startswith("signal"):
+        return "the trend exceeds the data; subtract it first" if upper else "no signal was found beyond noise"
+    return "nothing but noise was found" if upper else "the data look free of noise; fix noise_variance if you know it"

@@ -1,0 +1,1 @@
+"""Local models: cells and centres, neighbourhoods, models, prediction, and the choice among approximations."""

@@ -1,0 +1,315 @@
+"""Where the features are centred. All lengths are in the units of the points given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.neighbors import KDTree
+
+from ..common.types import Booleans, Floats, Integers
+
+
+def farthest_points(X: Floats, threshold: float | None, n_centers: int | None = None) -> Floats:
+    """Farthest-point clustering from the mean of the points (Algorithm 1 of the paper).
+
+    Points are added, the farthest from all centres first, until every point is closer than `threshold` to one, or
+    there are `n_centers`.
+
+    Returns
+    -------
+    centers : ndarray of shape (n_centers, d), the mean first
+    """
+    centers = [X.mean(axis=0)]
+    gaps = np.sum((X - centers[0]) ** 2, axis=1)
+    limit = 0.0 if threshold is None else threshold**2
+    tree: cKDTree | None = None
+    while n_centers is None or len(centers) < n_centers:
+        farthest = int(np.argmax(gaps))
+        gap = gaps[farthest]
+        if gap < limit or gap == 0:
+            break
+        center = X[farthest]
+        centers.append(center)
+        if len(centers) < 32:
+            np.minimum(gaps, np.sum((X - center) ** 2, axis=1), out=gaps)
+        else:
+            # A new centre can only matter to points closer to it than the largest gap, few once gaps are small.
+            tree = tree or cKDTree(X)
+            near = tree.query_ball_point(center, gap**0.5 * (1 + 1e-9), return_sorted=False)
+            gaps[near] = np.minimum(gaps[near], np.sum((X[near] - center) ** 2, axis=1))
+    return np.array(centers)
+
+
+def greedy_net(X: Floats, threshold: float, rng: np.random.RandomState) -> Floats:
+    """Points of `X` in random order, each farther than `threshold` from those before: a covering in about O(n)."""
+    tree = cKDTree(X)
+    covered = np.zeros(len(X), dtype=bool)
+    centers = []
+    for i in rng.permutation(len(X)):
+        if not covered[i]:
+            centers.append(i)
+            covered[tree.query_ball_point(X[i], threshold, return_sorted=False)] = True
+    return X[centers]
+
+
+def kmeans(X: Floats, n_centers: int, rng: np.random.RandomState) -> Floats:
+    """Centroids of k-means."""
+    n_centers = min(n_centers, len(np.unique(X, axis=0)))
+    model = MiniBatchKMeans(n_centers, random_state=rng, n_init=1, batch_size=4096)
+    result: Floats = model.fit(X).cluster_centers_
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """Cubic cells whose corners are `threshold` from their middle.
+
+    A cell is known by whole numbers, so which cell a point belongs to depends on nothing but the point: predictions do
+    not change with the other points asked for.
+
+    Attributes
+    ----------
+    origin : ndarray of shape (d,)
+    side : float
+    """
+
+    origin: Floats
+    side: float
+
+    @classmethod
+    def covering(cls, X: Floats, threshold: float) -> Lattice:
+        """Lattice whose cells reach no farther than `threshold` from their middles, with the data in whole cells."""
+        return cls.covering_box(X.min(axis=0), X.max(axis=0), lambda: np.median(X, axis=0), threshold)
+
+    @classmethod
+    def covering_box(cls, low: Floats, high: Floats, median: Callable[[], Floats], threshold: float) -> Lattice:
+        """The same from the corners of the data's box, and their median where it is needed, each of shape (d,)."""
+        side = 2 * threshold / len(low) ** 0.5
+        # Centre the cells over the data, so that the outermost ones are used evenly; but an outlier must not take the
+        # origin so far away that the digits of the other points are lost.
+        excess = np.ceil((high - low) / side + 1e-9) * side - (high - low)
+        wide = high - low >= 2.0**30 * side
+        return cls(np.where(wide, median(), low - 0.5 * excess) if wide.any() else low - 0.5 * excess, side)
+
+    def cells(self, X: Floats) -> Integers:
+        """Cell of each point: whole numbers of shape (n, d)."""
+        # Beyond 2^52 cells from the origin no two points share a cell, and all that matters is that nothing overflows.
+        result: Integers = np.floor((X - self.origin) / self.side).clip(-(2.0**52), 2.0**52).astype(np.int64)
+        return result
+
+    def middles(self, cells: Integers) -> Floats:
+        """Middle of each cell."""
+        result: Floats = self.origin + (cells + 0.5) * self.side
+        return result
+
+    def occupied(self, X: Floats) -> tuple[Integers, Integers]:
+        """Cells that hold points, (C, d) in lexicographic order, and the place of each point's cell among them."""
+        return group_rows(self.cells(X))
+
+
+def middle(X: Floats) -> Floats:
+    """Mean of the points, or their median where an outlier takes the mean so far away that their digits are lost."""
+    mean, median = X.mean(axis=0), np.median(X, axis=0)
+    result: Floats = np.where(np.abs(mean - median) < 2.0**20, mean, median)
+    return result
+
+
+def middles_of_groups(X: Floats, owner: Integers, n_groups: int) -> Floats:
+    """Middle of the bounding box of each group of points: nearer to them than the middle of their cell."""
+    order = np.argsort(owner, kind="stable")
+    starts = np.searchsorted(owner[order], np.arange(n_groups))
+    low, high = np.minimum.reduceat(X[order], starts), np.maximum.reduceat(X[order], starts)
+    result: Floats = 0.5 * (low + high)
+    return result
+
+
+def group_rows(rows: Integers) -> tuple[Integers, Integers]:
+    """Distinct rows, and for each row the place of its like among them; faster than `numpy.unique` along an axis."""
+    if len(rows) == 0:
+        return rows, np.empty(0, dtype=np.int64)
+    low = rows.min(axis=0)
+    extent = (rows.max(axis=0) - low).astype(np.float64) + 1
+    if np.prod(extent) < 2.0**62:
+        strides = np.concatenate([np.cumprod(extent[::-1])[-2::-1], [1.0]]).astype(np.int64)
+        _, first, inverse = np.unique((rows - low) @ strides, return_index=True, return_inverse=True)
+        return rows[first], inverse
+    distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
+    return distinct, inverse.reshape(-1)
+
+
+def graded_cells(X: Floats, distance: Floats) -> Floats:
+    """Middle of the cell of each point, in lattices whose sides double with the distance from the data.
+
+    Far from the data the answer varies slowly, and many points share a cell.
+    """
+    with np.errstate(divide="ignore"):
+        side = np.exp2(np.floor(np.log2(np.maximum(distance, 1e-300) / 4)))[:, None]
+    result: Floats = (np.floor(X / side) + 0.5) * side
+    return result
+
+
+NEAR = 0.4  # of the distance to the last of a centre's neighbours, within which those are neighbours of a point too
+
+
+@dataclass(frozen=True, eq=False)
+class Leaves:
+    """Cells of about an equal number of points.
+
+    Attributes
+    ----------
+    middles : ndarray of shape (C, d)
+    reach : ndarray of shape (C,)
+        How far from the middle a point may lie to be served by the neighbours of the middle.
+    sizes : ndarray of shape (C,)
+        Number of points in each.
+    """
+
+    middles: Floats
+    reach: Floats
+    sizes: Integers
+
+
+def leaves(X: Floats, n_points: int, count: int, tree: KDTree | None = None) -> Leaves:
+    """Cells of about `n_points` points each, and fewer where that would make them large beside a neighbourhood.
+
+    The middle of a cell that reaches from a dense place into the void has its `count` neighbours in the dense place,
+    and points at the other end would be served badly: such cells are halved until they are small.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    n_points, count : int
+    tree : KDTree or None
+        Of `X`, where there is one.
+    """
+    cells = KDTree(X, leaf_size=max(n_points // 2, 1))  # its leaves hold up to twice as many
+    _, order, nodes, _ = cells.get_arrays()
+    is_leaf = nodes["is_leaf"].astype(bool)
+    bounds = zip(nodes["idx_start"][is_leaf], nodes["idx_end"][is_leaf], strict=True)
+    groups = [order[start:stop] for start, stop in bounds]
+    tree = cells if tree is None else tree
+    done: list[tuple[Floats, Floats, Integers]] = []
+    while groups:
+        middles, reach, sizes = _extents_of(X, groups)
+        near = reach_of(middles, count, tree)
+        large = (reach > near) & (sizes > 1)
+        done.append((middles[~large], np.maximum(reach, near)[~large], sizes[~large]))
+        groups = [half for i in np.flatnonzero(large) for half in _halves(X, groups[i])]
+    return Leaves(*(np.concatenate(parts) for parts in zip(*done, strict=True)))
+
+
+def _extents_of(X: Floats, groups: list[Integers]) -> tuple[Floats, Floats, Integers]:
+    """Middle of the bounding box of each group of points, the farthest of them from it, and their number."""
+    sizes = np.array([len(group) for group in groups])
+    points = X[np.concatenate(groups)]
+    starts = np.cumsum(sizes) - sizes
+    middles = 0.5 * (np.minimum.reduceat(points, starts) + np.maximum.reduceat(points, starts))
+    distances = np.sqrt(np.sum((points - np.repeat(middles, sizes, axis=0)) ** 2, axis=1))
+    return middles, np.maximum.reduceat(distances, starts), sizes
+
+
+def _halves(X: Floats, group: Integers) -> tuple[Integers, Integers]:
+    """The points below and above the median along the widest side."""
+    points = X[group]
+    order = np.argsort(points[:, np.argmax(np.ptp(points, axis=0))], kind="stable")
+    middle = len(group) // 2
+    return group[order[:middle]], group[order[middle:]]
+
+
+def reach_of(centers: Floats, count: int, tree: KDTree) -> Floats:
+    """How far from each centre (C, d) a point may lie to be served by its `count` nearest points; shape (C,)."""
+    result: Floats = NEAR * tree.query(centers, k=min(count, len(tree.data)))[0][:, -1]
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Centres and the cells they stand for.
+
+    Attributes
+    ----------
+    centers : ndarray of shape (C, d)
+    spacing : float or None
+        Every training point has a centre within it; None where there is no such promise.
+    lattice : Lattice or None
+        Its cells hold the centres opened for test points far from all others.
+    cells : ndarray of shape (C, d) or None
+        Cell of each centre, where centres are one a cell.
+    reach : ndarray of shape (C,) or None
+        How far from each centre its neighbours serve, where cells differ in size.
+    """
+
+    centers: Floats
+    spacing: float | None
+    lattice: Lattice | None
+    cells: Integers | None = None
+    reach: Floats | None = None
+
+    def serves(self, X: Floats) -> Booleans:
+        """Whether each point (n, d) is as near to a centre as was promised."""
+        if len(self.centers) == 0 or (self.reach is None and self.spacing is None):
+            return np.ones(len(X), dtype=bool)
+        distance, owner = cKDTree(self.centers).query(X)
+        limit: Any = self.spacing if self.reach is None else self.reach[owner]
+        result: Booleans = distance <= limit * (1 + 1e-9)
+        return result
+
+
+def completed(placement: Placement, X: Floats, n_points: int, count: int, tree: KDTree) -> Placement:
+    """Further centres, one a leaf, for the points that are not served: of so many nearest points, all must be near."""
+    assert placement.reach is not None
+    alone = X if len(placement.centers) == 0 else X[~placement.serves(X)]
+    if len(alone) == 0:
+        return placement
+    cells = leaves(alone, n_points, count, tree)
+    return Placement(
+        np.concatenate([placement.centers, cells.middles]),
+        None,
+        None,
+        reach=np.concatenate([placement.reach, cells.reach]),
+    )
+
+
+def place(
+    kind: str | int | Floats, X: Floats, spacing: float | None, n: int | None, rng: np.random.RandomState
+) -> Placement:
+    """Centres for the points `X`.
+
+    Parameters
+    ----------
+    kind : str, int or ndarray of shape (C, d)
+        "grid", "net", "farthest", "kmeans", "random", "mean", "test" (none before prediction), "auto"; a number of
+        farthest points; or the centres.
+    spacing : float or None
+        Covering radius; None for a single centre.
+    n : int or None
+        Number of centres, for the kinds that need one.
+    """
+    lattice = None if spacing is None else Lattice.covering(X, spacing)
+    if isinstance(kind, np.ndarray):
+        return Placement(kind, spacing, lattice)
+    if not isinstance(kind, str):
+        return Placement(farthest_points(X, None, int(kind)), spacing, lattice)
+    if kind == "auto":
+        kind = "grid" if X.shape[1] <= 3 else "net"
+    if kind == "test":
+        return Placement(np.empty((0, X.shape[1])), spacing, lattice)
+    if kind == "farthest" and (spacing is not None or n is not None):
+        return Placement(farthest_points(X, spacing, n), spacing, lattice)
+    if kind == "kmeans" and n is not None:
+        return Placement(kmeans(X, n, rng), spacing, lattice)
+    if kind == "random" and n is not None:
+        return Placement(X[rng.choice(len(X), min(n, len(X)), replace=False)], spacing, lattice)
+    if kind == "mean":
+        return Placement(X.mean(axis=0)[None], spacing, lattice)
+    if spacing is None or lattice is None:
+        return Placement(middle(X)[None], spacing, lattice)
+    if kind == "net":
+        return Placement(greedy_net(X, spacing, rng), spacing, lattice)
+    cells, owner = lattice.occupied(X)
+    return Placement(middles_of_groups(X, owner, len(cells)), spacing, lattice, cells)

@@ -1,0 +1,118 @@
+"""What can be chosen for a local model, what of it was measured, and what was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..common.types import Floats
+from ..kernels import Kernel
+from .features import LocalFeatures
+from .plan import Plan
+
+SMALL = 1500  # the exact process is as quick as any choice
+MAX_EXACT = 12_000  # beyond, the exact process takes too long to be a way out
+CHEAPEST = "cheapest of those measured that meet the tolerance, with room for the error of measurement"
+CLOSEST = "closest of those measured"
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A way to do it.
+
+    Attributes
+    ----------
+    spacing : float
+        Covering radius of the centres, in length scales; infinite for a single centre.
+    plan : Plan
+    label : str
+    cell_points : int or None
+        Cells of so many points each, instead of cells of one size.
+    """
+
+    spacing: float
+    plan: Plan
+    label: str
+    cell_points: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A candidate measured.
+
+    Attributes
+    ----------
+    candidate : Candidate
+    divergence : float
+        Mean over the worlds, in nats per test point.
+    error : float
+        Its standard error.
+    cost : float
+        Estimated operations for all centres and as many test points as training points.
+    """
+
+    candidate: Candidate
+    divergence: float
+    error: float
+    cost: float
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What was chosen and what was measured on the way.
+
+    Attributes
+    ----------
+    candidate : Candidate
+    divergence, error : float
+        Measured at the probes; 0 where the exact process was chosen.
+    met : bool
+        Whether the tolerance is met.
+    reason : str
+    trials : tuple of Trial
+    n_probes : int
+    """
+
+    candidate: Candidate
+    divergence: float
+    error: float
+    met: bool
+    reason: str
+    trials: tuple[Trial, ...] = ()
+    n_probes: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What the user fixed; None is free.
+
+    Attributes
+    ----------
+    tolerance : float
+    spacing : float or None
+    radius : float or None
+    features : callable or None
+        From a sample of relative positions to features; used as they are.
+    kernel_space : bool
+        No features at all.
+    correction : bool
+    """
+
+    tolerance: float
+    spacing: float | None = None
+    radius: float | None = None
+    features: Callable[[Floats], LocalFeatures] | None = None
+    kernel_space: bool = False
+    correction: bool = True
+
+
+def exact(kernel: Kernel) -> Candidate:
+    """The exact Gaussian process: one centre, all points, kernel space."""
+    return Candidate(np.inf, Plan(kernel, None, None), "exact")
+
+
+def exact_cost(n: float) -> float:
+    """Operations of the exact process with as many test points as training points."""
+    return n**3 / 3 + 2 * n**3

@@ -1,0 +1,68 @@
+"""What to do around each centre, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..common.arrays import Array, namespace
+from ..kernels import Kernel
+from .features import LocalFeatures
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What to do around each centre.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    radius : float or None
+        Of the neighbourhoods; None takes all points.
+    features : LocalFeatures or None
+        None solves every neighbourhood in kernel space.
+    correction : bool
+        Give back what the features cannot represent as independent noise.
+    either_side : bool
+        Solve in kernel space where that is cheaper than with the features.
+    count : int or None
+        Neighbourhoods of so many nearest points, instead of a radius; with a radius, the least number of points, and
+        neighbourhoods that must reach beyond the radius for it are solved in kernel space.
+    """
+
+    kernel: Kernel
+    radius: float | None
+    features: LocalFeatures | None
+    correction: bool = True
+    either_side: bool = True
+    count: int | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every centre is the exact Gaussian process."""
+        return self.features is None and self.radius is None and self.count is None
+
+    def takes_kernel_space(self, n_points: int) -> bool:
+        """Whether a neighbourhood of so many points is solved in kernel space."""
+        if self.features is None:
+            return True
+        if self.count is not None and n_points <= self.count:
+            return True
+        return self.either_side and kernel_cost(n_points) <= feature_cost(n_points, self.features.n_components)
+
+    def total_variance(self, variance: Array, Z: Array) -> Array:
+        """Variance of the features' part and, with the correction, of what they lack at points relative to a centre."""
+        if not self.correction:
+            return variance
+        assert self.features is not None
+        # Sketches may hold more than the prior has, which data can only lower.
+        return namespace(Z).clip(variance + self.features.missing_variance(Z), None, self.kernel.variance)
+
+
+def kernel_cost(n: float) -> float:
+    """Operations of a neighbourhood of `n` points in kernel space (the constant stands for the exponentials)."""
+    return n**3 / 3 + 40.0 * n**2
+
+
+def feature_cost(n: float, D: float) -> float:
+    """Operations of a neighbourhood of `n` points with `D` features (the constant stands for their evaluation)."""
+    return n * D**2 + 20.0 * n * D + D**3 / 3

@@ -1,0 +1,395 @@
+"""Model files: one file, checked, versioned, and safe to open whoever made it.
+
+There is no pickle inside: a file holds numbers and words, and the names of a closed set of this package's own classes
+(see `container` for the bytes). What follows from the data, such as the local models, is made again on loading, so
+that a file is about as large as the training data it holds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..common import memory
+from ..common.files import atomic
+from ..common.types import Floats
+from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
+from ..estimators._base import GPRegressor
+from ..hyperparameters.learning import Learned
+from ..kernels import Kernel
+from ..local.centers import Placement
+from ..local.model import FeatureModel
+from ..local.neighbourhoods import TrainingSet
+from ..local.plan import Plan
+from ..local.predictor import LocalPredictor
+from ..reporting.report import Report
+from ..solvers.posterior import KernelPosterior
+from ..solvers.statistics import Statistics
+from . import codec, container
+from .checks import Number, are_positive, conform, conform_fields, conform_parameter, require
+
+FORMAT = "nearfield model"
+
+_CLASSES: dict[str, type[GPRegressor]] = {
+    cls.__name__: cls for cls in (ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor)
+}
+Names = NDArray[np.object_]
+
+_SHARED: dict[str, Any] = {
+    "kernel_": Kernel,
+    "noise_variance_": float,
+    "length_scale_": Number | None,
+    "signal_variance_": Number,
+    "y_mean_": Floats,
+    "_single_target": bool,
+    "n_features_in_": int,
+}
+_OPTIONAL: dict[str, Any] = {"learned_": Learned, "feature_names_in_": Names, "_weight": float, "_amplitude": float}
+_LOCAL: dict[str, Any] = {
+    "_offset": Floats,
+    "_unit": Floats,
+    "spacing_": float | None,
+    "radius_": float | None,
+    "report_": Report,
+}
+_FEATURES: dict[str, Any] = {
+    "_offset": Floats,
+    "feature_map_": codec.AnyMap | list[codec.AnyMap],
+    "statistics_": Statistics,
+    "_width": int,
+}
+_STATE: dict[str, dict[str, Any]] = {
+    "ExactGPRegressor": _SHARED,
+    "FeatureGPRegressor": _SHARED | _FEATURES,
+    "LocalGPRegressor": _SHARED | _LOCAL,
+}
+_PARTS: dict[str, dict[str, Any]] = {
+    "ExactGPRegressor": {"X": Floats, "noise": Floats, "coefficients": Floats, "log_likelihood": float},
+    "FeatureGPRegressor": {},
+    "LocalGPRegressor": {
+        "plan": Plan,
+        "data": TrainingSet,
+        "placement": Placement,
+        "models": list[FeatureModel | None] | None,
+        "open_centers": bool,
+    },
+}
+_MOST_THREADS = 4096
+_WRONG = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFile:
+    """A model file that was read and checked; `model` makes the model.
+
+    Attributes
+    ----------
+    path : str
+    class_name : str
+    library_version : str
+        Of the nearfield that wrote it.
+    format_version : int
+    metadata : dict
+        What `save` was given.
+    digest : str
+        SHA-256 of the content.
+    n_bytes : int
+    """
+
+    path: str
+    class_name: str
+    library_version: str
+    format_version: int
+    metadata: dict[str, Any]
+    digest: str
+    n_bytes: int
+    _content: container.Content
+
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of the estimator."""
+        return self._decoded("parameters")
+
+    def state(self) -> dict[str, Any]:
+        """Fitted attributes that are stored as they are, such as `kernel_` and `report_`."""
+        return self._decoded("state")
+
+    def model(self) -> Any:
+        """The fitted model."""
+        try:
+            model, parts = self._checked()
+            _complete(model, parts)
+        except MemoryError as error:
+            raise MemoryError(
+                f"{self.path}: {' '.join(str(error).split()) or 'it needs more memory than is free.'}"
+            ) from None
+        except _WRONG as error:
+            raise self._invalid() from error
+        return model
+
+    def _checked(self, **known: Any) -> tuple[Any, dict[str, Any]]:
+        """A model that lacks what is made anew, and parts that this can be made of; `known` ones are not decoded."""
+        model = _CLASSES[self.class_name](**self.parameters())
+        for name, value in self.state().items():
+            setattr(model, name, value)
+        parts = self._decoded("parts", **known)
+        _check(model, parts)
+        return model, parts
+
+    def _decoded(self, part: str, **known: Any) -> dict[str, Any]:
+        try:
+            fields = {name: value for name, value in self._content.header[part].items() if name not in known}
+            values = codec.decode_fields(fields, self._content.arrays) | known
+            if part == "parameters":
+                for value in values.values():
+                    conform_parameter(value)
+            else:
+                expected = (_STATE if part == "state" else _PARTS)[self.class_name]
+                require(set(expected) <= set(values))
+                conform_fields(values, expected if part == "parts" else expected | _OPTIONAL)
+        except _WRONG as error:
+            raise self._invalid() from error
+        return values
+
+    def _invalid(self) -> ValueError:
+        return ValueError(
+            f"{self.path} is intact, but this nearfield can make no model of it; nearfield {self.library_version} "
+            "wrote it."
+        )
+
+
+def save(model: Any, path: str | os.PathLike[str], metadata: dict[str, Any] | None = None) -> None:
+    """Write a fitted model to a file, whole or not at all.
+
+    Parameters
+    ----------
+    model : LocalGPRegressor, FeatureGPRegressor or ExactGPRegressor
+        Fitted. `FeatureGPRegressor` must have a feature map of this package.
+    path : path
+        Replaced if it exists.
+    metadata : dict or None, default=None
+        Anything that JSON can hold, to be given back by `load_with_metadata`.
+
+    Notes
+    -----
+    A parameter that belongs to the process is stored as None: `progress`, and a generator given as `random_state`.
+    The training data is in the file of a local or an exact model, since they predict from it.
+    """
+    class_name = type(model).__name__
+    if type(model) is not _CLASSES.get(class_name):
+        raise ValueError(f"Only {', '.join(_CLASSES)} can be saved. Got {class_name}.")
+    if not hasattr(model, "kernel_"):
+        raise ValueError(f"This {class_name} is not fitted yet: call fit before save.")
+    arrays: list[Any] = []
+    parts = _parts(model)
+    header = {
+        "format": FORMAT,
+        "library": _library_version(),
+        "class": class_name,
+        "metadata": _checked(metadata),
+        "parameters": _encoded(model, codec.storable_parameters(model), arrays),
+        "state": _encoded(model, {name: vars(model)[name] for name in _stored_names(model)}, arrays),
+        "parts": _encoded(model, parts, arrays),
+    }
+    _require_loadable(header, arrays, {name: parts[name] for name in ("data",) if name in parts})
+    with atomic(path) as temporary, temporary.open("wb") as handle:
+        container.write(handle, header, arrays)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model that `save` wrote; its predictions are those of the model saved.
+
+    Opening a file runs no code of its maker's, whoever made it. Reading it takes its length and 64 times that of its
+    header in memory; a model that needs more than is free is refused before it is made.
+
+    Raises
+    ------
+    ValueError
+        In one sentence, where the file is no model, of a newer format, truncated, altered, or holds what no model
+        can be made of.
+    MemoryError
+        Where file or model need more than is free.
+    """
+    return inspect(path).model()
+
+
+def load_with_metadata(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
+    """The model, and the metadata it was saved with (an empty dict where there was none)."""
+    file = inspect(path)
+    return file.model(), file.metadata
+
+
+def inspect(path: str | os.PathLike[str]) -> ModelFile:
+    """Read and check a model file without making the model, which may take longer."""
+    return _model_file(os.fspath(path), container.read(path))
+
+
+def _model_file(path: str, content: container.Content) -> ModelFile:
+    header = content.header
+    try:
+        if header["format"] != FORMAT or header["class"] not in _CLASSES or not isinstance(header["metadata"], dict):
+            raise KeyError("format")
+        library = header["library"]
+        if not (isinstance(library, str) and len(library) < 100 and library.isprintable()):
+            raise KeyError("library")
+    except (KeyError, TypeError):
+        raise ValueError(f"{path} is a nearfield file, but holds no model that can be read here.") from None
+    version, metadata = container.VERSION, header["metadata"]
+    return ModelFile(path, header["class"], library, version, metadata, content.digest, content.n_bytes, content)
+
+
+# ---- what each model consists of ----------------------------------------------------------------------------------
+
+
+def _stored_names(model: Any) -> list[str]:
+    return [name for name in (*_STATE[type(model).__name__], *_OPTIONAL) if name in vars(model)]
+
+
+def _parts(model: Any) -> dict[str, Any]:
+    """What the rest of the model is made of."""
+    if isinstance(model, LocalGPRegressor):
+        p = model._predictor
+        if type(p) is not LocalPredictor:
+            raise ValueError(f"A local model kept as {type(p).__name__} cannot be saved: use pickle or skops for it.")
+        return {
+            "plan": p.plan,
+            "data": p.data,
+            "placement": p.placement,
+            "models": p.stored(),
+            "open_centers": p.open_centers,
+        }
+    if isinstance(model, ExactGPRegressor):
+        q = model._posterior
+        return {
+            "X": q.X,
+            "noise": q.noise,
+            "coefficients": q.coefficients,
+            "log_likelihood": q.log_likelihood,
+        }
+    return {}
+
+
+def _require_loadable(header: dict[str, Any], arrays: list[Any], known: dict[str, Any]) -> None:
+    """Refuse to write what `load` would refuse; `known` parts are checked as they are, and not made anew."""
+    file = _model_file("", container.Content(header, arrays, "", 0))
+    try:
+        for part in known.values():
+            codec.check(part)
+        file._checked(**known)
+    except _WRONG as error:
+        raise ValueError(
+            f"This {file.class_name} cannot be saved, since one of its numbers is beyond what a model file may hold: "
+            "fit it to X and y in other units, or use pickle or skops for it."
+        ) from error
+
+
+def _complete(model: Any, parts: dict[str, Any]) -> None:
+    """Make what was not stored, of parts that fit together."""
+    if isinstance(model, LocalGPRegressor):
+        predictor = LocalPredictor.restore(**parts, n_jobs=model.n_jobs)
+        model._predictor = predictor
+        model.feature_map_ = predictor.plan.features
+        model.centers_ = predictor.placement.centers * model._unit
+    elif isinstance(model, ExactGPRegressor):
+        X, noise = parts["X"], parts["noise"]
+        memory.require(8.0 * len(X) ** 2 * 2.2, "The exact Gaussian process", "Load it on a machine with more.")
+        factor = KernelPosterior.factorise(model.kernel_, X, noise)
+        model._posterior = KernelPosterior(model.kernel_, factor=factor, **parts)
+    else:
+        model._condition(model.statistics_)
+
+
+def _check(model: Any, parts: dict[str, Any]) -> None:
+    """Refuse a model whose parts do not fit together."""
+    _check_shared(model)
+    if isinstance(model, LocalGPRegressor):
+        _check_local(model, parts)
+    elif isinstance(model, ExactGPRegressor):
+        _check_exact(model, parts)
+    else:
+        _check_features(model)
+
+
+def _check_shared(model: Any) -> None:
+    """What every model relies on."""
+    d, k, kernel = model.n_features_in_, len(model.y_mean_), model.kernel_
+    require(d >= 1 and k >= 1 and model.y_mean_.shape == (k,) and (k == 1 or not model._single_target))
+    require(kernel.length_scales.shape[1] in (1, d) and 0 <= model.noise_variance_ < np.inf)
+    require(len(getattr(model, "feature_names_in_", range(d))) == d)
+    conform(model.n_jobs, int | None)
+    require(model.n_jobs != 0 and abs(model.n_jobs or 1) <= _MOST_THREADS)
+    for name in ("ard", "blend", "correction", "open_centers"):
+        conform(getattr(model, name, False), bool)
+
+
+def _check_exact(model: Any, parts: dict[str, Any]) -> None:
+    X, noise = parts["X"], parts["noise"]
+    require(X.ndim == 2 and len(X) and X.shape[1] == model.n_features_in_ and noise.shape == (len(X),))
+    require(parts["coefficients"].shape == (len(X), len(model.y_mean_)) and np.all(noise >= 0))
+    require(not np.isnan(model.kernel_.length_scales).any())
+
+
+def _check_features(model: Any) -> None:
+    d, k, sums = model.n_features_in_, len(model.y_mean_), model.statistics_
+    require(sums.gram.shape == (model._width, model._width) and sums.cross.shape == (model._width, k + 1))
+    maps = model.feature_map_ if isinstance(model.feature_map_, list) else [model.feature_map_]
+    require(model._offset.shape == (k,) and all(m.n_features_in_ == d for m in maps))
+    require(model._rows(np.zeros((1, d))).shape == (model._width, 1))
+
+
+def _check_local(model: Any, parts: dict[str, Any]) -> None:
+    """What a local model relies on besides; features are tried at one point, which shows whether their parts fit."""
+    d, k = model.n_features_in_, len(model.y_mean_)
+    plan, data, placement = parts["plan"], parts["data"], parts["placement"]
+    require(data.X.shape[1] == d == placement.centers.shape[1] and data.y.shape[1] == k + 1)
+    require(model._offset.shape == (k,) and model._unit.shape in ((1,), (d,)) and are_positive(model._unit))
+    require(plan.kernel.length_scales.shape[1] in (1, d) and not np.isnan(plan.kernel.length_scales).any())
+    require(placement.reach is None or plan.count is not None)
+    require(model.spacing_ is None or placement.spacing is not None)
+    if plan.features is not None:
+        D = plan.features.n_components
+        require(plan.features.rows(np.zeros((1, d))).shape == (D, 1))
+        for stored in parts["models"] or ():
+            require(stored is None or stored.cross.shape == (D, k + 1))
+    else:
+        require(not any(parts["models"] or ()))
+
+
+# ---- help ----------------------------------------------------------------------------------------------------------
+
+
+def _encoded(model: Any, values: dict[str, Any], arrays: list[Any]) -> dict[str, Any]:
+    result = {}
+    for name, value in values.items():
+        try:
+            result[name] = codec.encode(value, arrays)
+        except codec.NotStorableError as error:
+            raise ValueError(
+                f"{error}, and {name!r} of this {type(model).__name__} has one: use pickle or skops for it."
+            ) from None
+    return result
+
+
+def _checked(metadata: dict[str, Any] | None) -> dict[str, Any]:
+    if metadata is None:
+        return {}
+    try:
+        copy = json.loads(json.dumps(metadata, allow_nan=False)) if isinstance(metadata, dict) else None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"The 'metadata' argument must be a dict that JSON can hold: {error}.") from None
+    if copy != metadata:
+        raise ValueError(
+            "The 'metadata' argument must be a dict of strings, numbers, None, lists and dicts with string keys, "
+            "which JSON gives back as they were."
+        )
+    return copy  # type: ignore[no-any-return]
+
+
+def _library_version() -> str:
+    from .. import __version__
+
+    return __version__

@@ -1,0 +1,1 @@
+"""What a fitted model says of itself: report, frames, grids, plots, page."""

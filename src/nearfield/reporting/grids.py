@@ -1,0 +1,135 @@
+"""Predictions on a grid, as an xarray Dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .. import __version__
+from ..common import memory
+from ..common.types import Floats
+from .inputs import column_names, given_or_training, predict
+
+
+def predict_grid(model: Any, axes: Any, size: Any, spacing: Any, include_noise: bool) -> Any:
+    """See `GPRegressor.predict_grid`."""
+    try:
+        import xarray as xr
+    except ImportError:
+        raise ImportError("A grid needs xarray: pip install 'nearfield[grid]'.") from None
+    check_is_fitted(model, "kernel_")
+    names = column_names(model)
+    sides = _sides(model, names, axes, size, spacing)
+    free = {name: side for name, side in sides.items() if side.ndim == 1}
+    shape = tuple(len(side) for side in free.values())
+    memory.require(
+        8.0 * prod(shape) * (len(names) + 4 * len(model.y_mean_)),
+        f"A grid of {' x '.join(map(str, shape))} points",
+        "A smaller size, a larger spacing or a number for some of the axes makes it smaller.",
+    )
+    points = np.stack([side.ravel() for side in np.meshgrid(*sides.values(), indexing="ij")], axis=-1)
+    mean, std = predict(model, points, include_noise)
+    dims = [*free, *(["target"] if mean.ndim > 1 else [])]
+    kind = "observations" if include_noise else "the function without noise"
+    described = {
+        "mean": (mean, {"long_name": "posterior mean, in the units of the target"}),
+        "std": (std, {"long_name": f"standard deviation of {kind}, in the units of the target"}),
+    }
+    data = {name: (dims, v.reshape((*shape, *v.shape[1:])), attrs) for name, (v, attrs) in described.items()}
+    return xr.Dataset(data, coords=sides, attrs=_attributes(model, include_noise))
+
+
+def _sides(model: Any, names: list[str], axes: Any, size: Any, spacing: Any) -> dict[str, Floats]:
+    """Coordinates of every column: an array, or of no dimension where the column is held."""
+    taken = sorted({"mean", "std", "target"} & set(names))
+    if taken or len(set(names)) < len(names):
+        problem = f"is named {taken[0]!r}" if taken else "has the name of another"
+        raise ValueError(f"A column {problem}, which a grid cannot tell apart; rename it and fit again.")
+    given = _by_name(axes, names, "axes")
+    points = None
+    sides = {}
+    for j, name in enumerate(names):
+        value = given.get(name)
+        if value is None:
+            if points is None:
+                points = given_or_training(model, None, f"axes, with coordinates of {name!r}")
+            value = (points[:, j].min(), points[:, j].max())
+            if value[0] == value[1]:  # as the data hold the column, so does the grid
+                value = value[0]
+        if isinstance(value, tuple) and len(value) == 2:
+            value = _between(name, *value, _of(size, name, names, "size"), _of(spacing, name, names, "spacing"))
+        sides[name] = _numbers(name, value)
+    return sides
+
+
+def _numbers(name: str, value: Any) -> Floats:
+    """Coordinates given one by one, or a single one."""
+    try:
+        side = np.asarray(value)
+        side = side.astype(np.float64) if side.dtype.kind in "iufO" else np.array([np.nan])  # words are mistakes
+    except (TypeError, ValueError):
+        side = np.array([np.nan])
+    if side.ndim > 1 or side.size == 0 or not np.all(np.isfinite(side)):
+        raise ValueError(
+            f"The axis {name!r} must be finite numbers in one dimension, a pair or a number. Got {value!r}."
+        )
+    return side
+
+
+def _by_name(given: Any, names: list[str], argument: str) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise ValueError(f"{argument} names {unknown[0]!r}, which is no column; those are {', '.join(names)}.")
+        return dict(given)
+    if isinstance(given, str) or not hasattr(given, "__len__") or not hasattr(given, "__iter__"):
+        raise ValueError(
+            f"{argument} must be a mapping of column names, or a sequence with an entry for each of the {len(names)} "
+            f"columns. Got {given!r}."
+        )
+    if len(given) != len(names):
+        raise ValueError(f"{argument} must have one entry for each of the {len(names)} columns. Got {len(given)}.")
+    return dict(zip(names, given, strict=True))
+
+
+def _of(value: Any, name: str, names: list[str], argument: str) -> Any:
+    if isinstance(value, Mapping):
+        return _by_name(value, names, argument).get(name, 100 if argument == "size" else None)
+    return value
+
+
+def _between(name: str, low: Any, high: Any, size: Any, spacing: Any) -> Floats:
+    if not (isinstance(low, Real) and isinstance(high, Real) and -np.inf < float(low) <= float(high) < np.inf):
+        raise ValueError(f"The axis {name!r} must go from a finite number to one that is not less. Got {(low, high)}.")
+    if spacing is not None:
+        if not isinstance(spacing, Real) or isinstance(spacing, bool) or not 0 < float(spacing) < np.inf:
+            raise ValueError(f"The spacing of {name!r} must be a positive number. Got {spacing!r}.")
+        steps = (float(high) - float(low)) / float(spacing)
+        memory.require(8.0 * steps, f"The axis {name!r} of {steps:.0f} points", "A larger spacing makes it smaller.")
+        return float(low) + float(spacing) * np.arange(int(steps * (1 + 1e-12)) + 1)
+    if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
+        raise ValueError(f"The size of {name!r} must be an integer of at least 1. Got {size!r}.")
+    return np.linspace(float(low), float(high), int(size))
+
+
+def _attributes(model: Any, include_noise: bool) -> dict[str, Any]:
+    """Attributes that every format can hold: text and numbers."""
+    attributes: dict[str, Any] = {
+        "title": "Gaussian-process prediction",
+        "source": f"nearfield {__version__}, {type(model).__name__}",
+        "includes_noise": int(include_noise),
+        "noise_variance": float(model.noise_variance_),
+        "signal_variance": np.ravel(model.kernel_.variances),
+        "length_scale": np.ravel(model.kernel_.length_scales),
+    }
+    report = getattr(model, "report_", None)
+    if report is not None and report.divergence is not None:
+        attributes["kl_from_exact_in_nats_per_point"] = float(report.divergence)
+    return attributes

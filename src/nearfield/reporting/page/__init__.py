@@ -1,0 +1,205 @@
+"""The report as one web page: what was learnt and chosen, how far from exact, maps, slices and calibration.
+
+The page holds all it needs and asks for nothing outside. Charts are SVG written here; a map or a slice is drawn or
+made to answer the pointer by a small script.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from datetime import date
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted, check_X_y
+
+from ...common.files import atomic
+from ...common.types import Floats
+from ..inputs import column_names
+from ..training_rows import TrainingRows
+from . import _learnt, _scores
+from ._maps import Projection, Subject, map_of
+from ._numbers import number
+from ._slices import Pictures, slices_of
+
+__all__ = ["Projection", "build", "save", "write"]
+
+
+def build(
+    model: Any,
+    X: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    target: str = "target",
+    title: str | None = None,
+    projection: Projection | None = None,
+    inverse: Callable[[Floats], Floats] | None = None,
+    progress: Callable[..., None] | None = None,
+) -> str:
+    """HTML of the report of a fitted regressor.
+
+    Parameters
+    ----------
+    model : fitted regressor of nearfield
+    X, y : arrays of shape (m, n_features) and (m,), default=None
+        Data that the model has not seen, for scores, calibration and residuals.
+    columns : sequence of str, default=None
+        Names of the columns; by default those the model was fitted with.
+    target : str, default="target"
+        Name of the target.
+    title : str, default=None
+    projection : Projection, default=None
+        Coordinates of a map for models that have other than two columns.
+    inverse : callable, default=None
+        Undoes an increasing transformation of the target in maps and slices: they show medians. Scores stay in the
+        units of the model.
+    progress : callable, default=None
+        Called as `progress("predicting", done)` with `done` from 0 to 1, from the start for each map, slice or data.
+
+    Returns
+    -------
+    html : str
+    """
+    check_is_fitted(model, "kernel_")
+    names = [str(c) for c in (column_names(model) if columns is None else columns)]
+    if len(names) != model.n_features_in_:
+        raise ValueError(f"columns must name the {model.n_features_in_} columns of the model. Got {len(names)} names.")
+    if y is not None and X is None:
+        raise ValueError("y was given without X.")
+    X = None if X is None else model._validate_test(X)
+    subject = Subject(model, names, target, inverse, progress)
+    sections: list[tuple[str, str]] = []
+    data: dict[str, Any] = {}
+    held_out = None if X is None or y is None else _held_out(subject, X, y)
+    sections.append(("What was learnt", _learnt.learnt(subject)))
+    sections.append(("Distance from the exact process", _learnt.distance(model)))
+    if projection is not None or len(names) == 2:
+        data["map"] = map_of(subject, X, projection)
+        sections.append(("Map", _resource("map.html")))
+    else:
+        pictures = slices_of(subject, X, y)
+        data["slices"] = pictures.data
+        sections.append(("The curve" if len(names) == 1 else "Slices", _slices(pictures, names)))
+    if X is not None and held_out is not None:
+        sections.append(
+            ("Against the data", _scores.section(*held_out, subject.fitted_target, TrainingRows(model).count(X)))
+        )
+    sections.append(("What was chosen, and why", _learnt.chosen(model) + _learnt.trials(model)))
+    script = _resource("page.js")
+    heading = title or f"Gaussian process of {target}"
+    return Template(_resource("page.html")).substitute(
+        title=escape(heading),
+        lead=_lead(model, target),
+        cards=_cards(subject, held_out),
+        sections="".join(_section(i, name, body) for i, (name, body) in enumerate(sections) if body),
+        data=json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+        style=_resource("page.css"),
+        script=script,
+        # The browser runs this script and no other, whatever a model file or a name may have smuggled in.
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        footer=_footer(),
+    )
+
+
+def write(model: Any, path: str | Path, X: ArrayLike | None = None, y: ArrayLike | None = None, **options: Any) -> None:
+    """Write the page of `build` to a file, whole or not at all."""
+    save(build(model, X, y, **options), path)
+
+
+def save(page: str, path: str | Path) -> None:
+    """Write a page to a file, whole or not at all."""
+    with atomic(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+
+
+def _held_out(subject: Subject, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """Observations, means and standard deviations with noise, of the first target."""
+    points, targets = check_X_y(X, y, multi_output=True, y_numeric=True)
+    observed = np.asarray(targets, dtype=np.float64).reshape(len(points), -1)[:, 0]
+    mean, std = subject.predict(points, include_noise=True)
+    # Without noise, predictions of training points are certain, which no score can divide by.
+    return observed, mean, np.maximum(std, 1e-9 * (np.ptp(observed) or 1.0))
+
+
+def _lead(model: Any, target: str) -> str:
+    points, kind = model._training_points(), type(model).__name__
+    size = "" if points is None else f", learnt from {number(len(points))} samples"
+    plural = "" if model.n_features_in_ == 1 else "s"
+    several = "" if len(model.y_mean_) == 1 else f" It has {len(model.y_mean_)} targets; this page is about the first."
+    return (
+        f"{'An' if kind[0] in 'AEIOU' else 'A'} {escape(kind)} that predicts <b>{escape(target)}</b> from "
+        f"{model.n_features_in_} column{plural}{size}.{several}"
+    )
+
+
+def _cards(subject: Subject, held_out: tuple[Floats, Floats, Floats] | None) -> str:
+    model = subject.model
+    report = getattr(model, "report_", None)
+    cards: list[tuple[str, str, str]] = []
+    if report is not None and report.divergence is not None:
+        exact = report.divergence == 0
+        cards.append(
+            (
+                "Distance from exact",
+                "none" if exact else number(report.divergence, 2),
+                "this is the exact process"
+                if exact
+                else f"nats of KL per point; {'within' if report.tolerance_met else 'above'} {report.tolerance:g}",
+            )
+        )
+    if not _learnt.learnt_nothing(model):
+        noise = model.noise_variance_ / (model.kernel_.variance + model.noise_variance_)
+        cards.append(("Noise", f"{number(100 * noise, 2)} %", "of the variance of the target"))
+    if report is not None and report.n_centers > 1:
+        cards.append(("Local models", number(report.n_centers), f"of {report.median_neighbours} points in the median"))
+    if held_out is not None:
+        for name, value, words in _scores.scores(*held_out):
+            if name in ("RMSE", "coverage"):
+                words = words.partition(";")[0] + (" of the transformed target" if subject.inverse else "")
+                cards.append((name.capitalize() if name.islower() else name, value, words))
+    return "".join(
+        f'<div class="card"><span>{escape(name)}</span><b>{value}</b><small>{escape(words)}</small></div>'
+        for name, value, words in cards
+    )
+
+
+def _slices(pictures: Pictures, names: list[str]) -> str:
+    hint = "Point at a chart, or use the arrow keys, for values."
+    if len(names) == 1:
+        lead = f"<p>The mean, and 95 % intervals of the function (darker) and of observations (lighter). {hint}</p>"
+    else:
+        lead = (
+            "<p>Along each column, the others at their medians or most common categories: the mean, and 95 % intervals "
+            f"of the function (darker) and of observations (lighter). {hint}</p>"
+        )
+        if pictures.n_left_out:
+            lead += f"<p>{pictures.n_left_out} more columns are not shown.</p>"
+    figures = "".join(
+        f'<figure class="slice" data-slice="{j}" tabindex="0">{svg}<figcaption><output></output></figcaption></figure>'
+        for j, svg in enumerate(pictures.slices)
+    )
+    figures += "".join(f"<figure>{svg}</figure>" for svg in pictures.categories)
+    return f'{lead}<div class="{"charts" if len(names) > 1 else "single"}">{figures}</div>'
+
+
+def _section(index: int, name: str, body: str) -> str:
+    return f'<section aria-labelledby="s{index}"><h2 id="s{index}">{escape(name)}</h2>{body}</section>'
+
+
+def _footer() -> str:
+    from ... import __version__
+
+    return f"Made by nearfield {__version__} on {date.today().isoformat()}."
+
+
+def _resource(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,75 @@
+"""What the page shows of categories, which a model knows as columns of zeros and ones named `column=category`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+
+from ...common.types import Booleans, Floats
+from ._numbers import number
+from ._svg import LEFT, RIGHT, WIDTH, Chart, Scale, fitted
+
+MOST = 8  # categories side by side
+
+
+@dataclass(frozen=True)
+class Names(Scale):
+    """An axis of words, at 0, 1, 2, ..."""
+
+    names: tuple[str, ...] = ()
+    room: float = np.inf  # for each, in units of the chart
+
+    @classmethod
+    def of(cls, names: Sequence[str], label: str, width: float) -> Names:
+        """An axis of so many units for these words."""
+        return cls(-0.5, len(names) - 0.5, label, names=tuple(names), room=width / len(names))
+
+    def ticks(self) -> list[float]:
+        """Where the words are."""
+        return [float(i) for i in range(len(self.names))]
+
+    def text(self, tick: float) -> str:
+        """The word at a place."""
+        return escape(fitted(self.names[int(tick)], self.room))
+
+
+def flags_of(known: Floats) -> Booleans:
+    """Which columns of the points (n, d) hold nothing but zeros and ones."""
+    whole = np.rint(known)
+    result: Booleans = np.all(np.isclose(known, whole, rtol=0, atol=1e-9) & ((whole == 0) | (whole == 1)), axis=0)
+    return result
+
+
+def groups_of(columns: Sequence[str], known: Floats) -> dict[str, list[int]]:
+    """Columns that are the categories of one, by its name: of the points (n, d), each has one of them at the most."""
+    flags, groups = flags_of(known), dict[str, list[int]]()
+    for j, column in enumerate(columns):
+        name, sign, _ = column.partition("=")
+        if sign and name and flags[j]:
+            groups.setdefault(name, []).append(j)
+    return {name: js for name, js in groups.items() if len(js) > 1 and known[:, js].sum(axis=1).max() < 1.5}
+
+
+def most_common(columns: list[int], known: Floats) -> list[int]:
+    """Columns of the categories that most points have, in the order given."""
+    counts = known[:, columns].sum(axis=0)
+    kept = np.sort(np.argsort(-counts, kind="stable")[:MOST])
+    return [columns[i] for i in kept]
+
+
+def picture(
+    label: str, names: Sequence[str], centre: Floats, bands: Sequence[tuple[Floats, Floats]], vertical: Scale
+) -> str:
+    """A bar for each category: its mean, and intervals of the function and of observations."""
+    axis = Names.of(names, label, WIDTH - LEFT - RIGHT)
+    words = ", ".join(f"{name} {number(value)}" for name, value in zip(names, centre, strict=True))
+    chart = Chart(axis, vertical, f"{vertical.label} by {label}: {words}, with 95 % intervals")
+    for i, value in enumerate(centre):
+        ends = [i - 0.3, i + 0.3]
+        for kind, (low, high) in zip(("band", "band inner"), bands, strict=True):
+            chart.band(ends, [low[i]] * 2, [high[i]] * 2, kind)
+        chart.line(ends, [value] * 2, "curve")
+    return chart.svg()

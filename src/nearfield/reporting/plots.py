@@ -1,0 +1,252 @@
+"""Pictures of predictions, maps, calibration and cost, with matplotlib (`pip install 'nearfield[plot]'`).
+
+Every function draws on the Axes given and answers with it. Without one it takes the current Axes where those are empty,
+and otherwise a new figure. Colours can be told apart by colour-blind readers, and maps use scales whose lightness rises
+evenly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
+from sklearn.utils.validation import check_is_fitted
+
+from .. import metrics
+from ..common.types import Floats
+from .inputs import column_names, given_or_training, padded_ranges, predict
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from .report import Report
+
+
+BLUE, ORANGE, GREEN, INK, GREY = "#0072b2", "#d55e00", "#009e73", "#22303a", "#8a949b"
+MEAN_COLOURS, STD_COLOURS = "viridis", "inferno"
+LEVELS = np.linspace(0.02, 0.98, 49)
+
+
+def prediction(
+    model: Any,
+    X: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    *,
+    level: float = 0.95,
+    include_noise: bool = True,
+    n_points: int = 400,
+    ax: Axes | None = None,
+) -> Axes:
+    """Mean with central intervals, of a model with one column.
+
+    Parameters
+    ----------
+    model : fitted regressor with one column
+    X, y : arrays of shape (n, 1) and (n,), default=None
+        Observations to show; `X` also says how far the curve goes. Without it, as far as the training data.
+    level : float, default=0.95
+        Probability of the intervals.
+    include_noise : bool, default=True
+        Intervals of observations; otherwise of the function without noise.
+    n_points : int, default=400
+    ax : matplotlib Axes, default=None
+
+    Returns
+    -------
+    ax : matplotlib Axes
+    """
+    ax = _axes(ax)
+    points = _points(model, X, 1)
+    if not 0 < level < 1:
+        raise ValueError(f"The 'level' argument must lie between 0 and 1. Got {level!r}.")
+    (low, high), name = padded_ranges(points)[0], column_names(model)[0]
+    x = np.linspace(low, high, n_points)
+    mean, std = _predict(model, x[:, None], include_noise)
+    half = ndtri(0.5 + level / 2) * std
+    ax.fill_between(
+        x, mean - half, mean + half, color=BLUE, alpha=0.2, linewidth=0, label=f"{100 * level:g} % interval"
+    )
+    ax.plot(x, mean, color=BLUE, linewidth=2.2, label="mean")
+    if y is not None:
+        targets = np.asarray(y, dtype=np.float64)
+        size = 4 if len(targets) < 500 else 2
+        ax.plot(points[:, 0], targets, "o", color=INK, markersize=size, markeredgewidth=0, alpha=0.5, label="data")
+    ax.set(xlim=(low, high), xlabel=name)
+    ax.legend(framealpha=0.9, edgecolor="none")  # points may lie behind it
+    return _plain(ax)
+
+
+def mean_map(model: Any, X: ArrayLike | None = None, *, ax: Axes | None = None, **options: Any) -> Axes:
+    """Map of the mean, of a model with two columns.
+
+    Parameters
+    ----------
+    model : fitted regressor with two columns
+    X : array of shape (n, 2), default=None
+        Points to show; they also say how far the map goes. Without it, as far as the training data, without points.
+    ax : matplotlib Axes, default=None
+    **options
+        `size=200`, the number of grid points along each axis, and arguments of `Axes.pcolormesh`.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+    """
+    return _map(model, X, ax, 0, "mean", {"cmap": MEAN_COLOURS, **options})
+
+
+def std_map(model: Any, X: ArrayLike | None = None, *, ax: Axes | None = None, **options: Any) -> Axes:
+    """Map of the standard deviation of the function without noise; arguments and answer are those of `mean_map`."""
+    return _map(model, X, ax, 1, "standard deviation", {"cmap": STD_COLOURS, **options})
+
+
+def calibration(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | None = None) -> Axes:
+    """Share of observations inside central intervals, against their probability; the diagonal is perfect.
+
+    Parameters
+    ----------
+    y, mean, std : arrays of one shape
+        Observations, and their predictions with the noise included.
+    ax : matplotlib Axes, default=None
+
+    Returns
+    -------
+    ax : matplotlib Axes
+    """
+    ax = _axes(ax)
+    y, mean, std = _finite(y, mean, std)
+    covered = [metrics.coverage(y, mean, std**2, level) for level in LEVELS]
+    ax.plot([0, 100], [0, 100], color=GREY, linewidth=1.5, linestyle="--", label="perfect")
+    ax.plot(100 * LEVELS, 100 * np.array(covered), color=BLUE, linewidth=3, label="this model")
+    ax.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
+    ax.set(xlabel="probability of the interval (%)", ylabel="observations inside (%)")
+    ax.legend(frameon=False, loc="upper left")
+    return _plain(ax)
+
+
+def probabilities(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, n_bins: int = 20, ax: Axes | None = None) -> Axes:
+    """Histogram of the predictive probability of a value below the observed; flat is perfect.
+
+    Arguments and answer are those of `calibration`. A hump in the middle means intervals that are too wide, raised
+    ends ones that are too narrow, a slope predictions that are too high or too low.
+    """
+    ax = _axes(ax)
+    y, mean, std = _finite(y, mean, std)
+    ax.hist(ndtr((y - mean) / std), bins=n_bins, range=(0, 1), density=True, color=BLUE, edgecolor="white")
+    ax.axhline(1, color=GREY, linewidth=1.5, linestyle="--")
+    ax.set(xlim=(0, 1), xlabel="predictive probability of a lower value", ylabel="density")
+    return _plain(ax)
+
+
+def residuals(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | None = None) -> Axes:
+    """Errors in predicted standard deviations against the predicted mean; 95 % belong between the dashed lines.
+
+    Arguments and answer are those of `calibration`.
+    """
+    ax = _axes(ax)
+    y, mean, std = _finite(y, mean, std)
+    crowd = float(np.clip(300 / max(len(y), 1), 0.08, 0.8))
+    ax.axhline(0, color=GREY, linewidth=1)
+    for bound in (-ndtri(0.975), ndtri(0.975)):
+        ax.axhline(bound, color=GREY, linewidth=1.2, linestyle="--")
+    ax.plot(mean, (y - mean) / std, "o", color=BLUE, markersize=4, markeredgewidth=0, alpha=crowd, rasterized=True)
+    ax.set(xlabel="predicted mean", ylabel="error (predicted standard deviations)")
+    return _plain(ax)
+
+
+def error_against_cost(report: Report, *, ax: Axes | None = None) -> Axes:
+    """What was measured when the model was chosen: distance from the exact process against cost.
+
+    Parameters
+    ----------
+    report : Report
+        `model.report_`; one that has trials.
+    ax : matplotlib Axes, default=None
+
+    Returns
+    -------
+    ax : matplotlib Axes
+    """
+    if not report.trials:
+        raise ValueError("This report has no trials: nothing was measured, since everything was given or exact.")
+    ax = _axes(ax)
+    from matplotlib.ticker import LogLocator
+
+    cost = np.array([trial[2] for trial in report.trials])
+    error = np.array([trial[1] for trial in report.trials])
+    ax.loglog(cost, error, "o", color=BLUE, markersize=8, alpha=0.75, markeredgewidth=0, label="candidate")
+    chosen = (error == report.divergence) & np.array([trial[0] == report.method for trial in report.trials])
+    if chosen.any():
+        marks = {"markersize": 15, "markerfacecolor": "none", "markeredgewidth": 2.2, "color": ORANGE}
+        ax.loglog(cost[chosen], error[chosen], "o", **marks, label="chosen")
+    if report.tolerance is not None:
+        ax.axhline(report.tolerance, color=GREY, linewidth=1.5, linestyle="--", label="tolerance")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))  # few enough for their labels
+    ax.set(xlabel="cost (estimated operations)", ylabel="KL from the exact process (nats per point)")
+    ax.legend(frameon=False)
+    return _plain(ax)
+
+
+# ---- helpers -----------------------------------------------------------------------------------------------------
+
+
+def _axes(ax: Axes | None) -> Axes:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError("Plotting needs matplotlib: pip install 'nearfield[plot]'.") from None
+    if ax is not None:
+        return ax
+    current = plt.gca()
+    return plt.subplots()[1] if current.has_data() else current
+
+
+def _plain(ax: Axes) -> Axes:
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _points(model: Any, X: ArrayLike | None, d: int) -> Floats:
+    check_is_fitted(model)
+    if model.n_features_in_ != d:
+        raise ValueError(f"This picture is for models with {d} column{'s'[: d - 1]}. Got {model.n_features_in_}.")
+    return given_or_training(model, X)
+
+
+def _predict(model: Any, points: Floats, include_noise: bool) -> tuple[Floats, Floats]:
+    mean, std = predict(model, points, include_noise)
+    if mean.ndim > 1:
+        raise ValueError(f"Pictures are of one target at a time; this model has {mean.shape[1]}.")
+    return mean, std
+
+
+def _map(model: Any, X: ArrayLike | None, ax: Axes | None, which: int, label: str, options: dict[str, Any]) -> Axes:
+    ax = _axes(ax)
+    points, size = _points(model, X, 2), int(options.pop("size", 200))
+    sides = [np.linspace(low, high, size) for low, high in padded_ranges(points)]
+    grid = np.stack(np.meshgrid(*sides), axis=-1)
+    values = _predict(model, grid.reshape(-1, 2), False)[which].reshape(size, size)
+    picture = ax.pcolormesh(*sides, values, shading="gouraud", rasterized=True, **options)
+    assert ax.figure is not None
+    bar = ax.figure.colorbar(picture, ax=ax, label=label)
+    bar.outline.set_visible(False)
+    if X is not None:
+        ax.plot(*points.T, ".", color="black", markersize=2.5, markeredgewidth=0, alpha=0.5)
+    names: Sequence[str] = column_names(model)
+    ax.set(xlim=sides[0][[0, -1]], ylim=sides[1][[0, -1]], xlabel=names[0], ylabel=names[1])
+    return _plain(ax)
+
+
+def _finite(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    if np.size(y) == 0:
+        raise ValueError("The 'y' argument has no observations.")
+    metrics.rmse(y, mean)  # one shape, and finite
+    metrics.rmse(y, std)
+    arrays = [np.ravel(np.asarray(a, dtype=np.float64)) for a in (y, mean, std)]
+    if np.any(arrays[2] <= 0):
+        raise ValueError("The 'std' argument must be positive everywhere; predict it with include_noise=True.")
+    return arrays[0], arrays[1], arrays[2]

@@ -1,0 +1,1 @@
+"""Linear algebra, additive statistics, and the two solvers of a Gaussian process."""

@@ -1,0 +1,1 @@
+"""Data that do not fit into memory: sources, passes over them, and local models from such passes."""

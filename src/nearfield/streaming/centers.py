@@ -1,0 +1,199 @@
+"""Centres that cover data which are never all in memory, and how much memory their models can take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from ..common import memory
+from ..common.arrays import in_units
+from ..common.types import Floats, Integers
+from ..local.centers import Lattice, Placement, greedy_net, group_rows, middles_of_groups
+from ..local.predictor import SLACK
+from .batches import Batch
+from .passes import Reduction
+
+CELL_BYTES = 200  # of an occupied cell and what it takes to work with it
+MAX_COLUMNS = 3  # beyond, space is too wide for lattices
+
+
+@dataclass(frozen=True, eq=False)
+class Occupied:
+    """Occupied cells of a lattice, in lexicographic order.
+
+    Attributes
+    ----------
+    cells : ndarray of shape (C, d)
+    counts : ndarray of shape (C,)
+        Points in each.
+    low, high : ndarrays of shape (C, d)
+        Bounding box of these points.
+    """
+
+    cells: Integers
+    counts: Integers
+    low: Floats
+    high: Floats
+
+    def with_radius(self, lattice: Lattice, places: Floats, radius: float) -> tuple[Integers, Integers]:
+        """Pairs of places and cells that may have points within `radius` of the place."""
+        reach = radius + 0.5 * lattice.side * len(lattice.origin) ** 0.5
+        found = cKDTree(lattice.middles(self.cells)).query_ball_point(places, reach * (1 + 1e-9))
+        place = np.repeat(np.arange(len(places)), [len(f) for f in found])
+        cell = np.concatenate([np.asarray(f, dtype=np.int64) for f in found]) if len(found) else np.empty(0, np.int64)
+        near = _gap(places[place], self.low[cell], self.high[cell]) <= radius * (1 + 1e-9)
+        return place[near], cell[near]
+
+    def neighbours(self, lattice: Lattice, places: Floats, radius: float | None) -> tuple[Floats, Floats]:
+        """Least and largest number of points that may be within `radius` of each place."""
+        if radius is None:
+            every = np.full(len(places), float(self.counts.sum()))
+            return every, every
+        place, cell = self.with_radius(lattice, places, radius)
+        corner = np.maximum(np.abs(self.low[cell] - places[place]), np.abs(self.high[cell] - places[place]))
+        whole = np.linalg.norm(corner, axis=1) <= radius * (1 - 1e-9)
+        counts = self.counts[cell]
+        return np.bincount(place, counts * whole, len(places)), np.bincount(place, counts, len(places))
+
+
+def _gap(points: Floats, low: Floats, high: Floats) -> Floats:
+    """Distance of each point from its box."""
+    result: Floats = np.linalg.norm(np.maximum(np.maximum(low - points, points - high), 0.0), axis=1)
+    return result
+
+
+class Cells(Reduction):
+    """Occupied cells of a lattice; points are divided by `unit` first."""
+
+    def __init__(self, lattice: Lattice, unit: Floats) -> None:
+        self.lattice, self.unit, self.n_features = lattice, unit, len(lattice.origin)
+
+    def start(self) -> Occupied:
+        """See `Reduction`."""
+        d = len(self.lattice.origin)
+        return Occupied(np.empty((0, d), np.int64), np.empty(0, np.int64), np.empty((0, d)), np.empty((0, d)))
+
+    def update(self, state: Occupied, batch: Batch) -> Occupied:
+        """See `Reduction`."""
+        X = in_units(batch.X, self.unit)
+        return self.merge(state, _grouped(self.lattice.cells(X), np.ones(len(X), dtype=np.int64), X, X))
+
+    def merge(self, first: Occupied, second: Occupied) -> Occupied:
+        """See `Reduction`."""
+        merged = _grouped(
+            np.concatenate([first.cells, second.cells]),
+            np.concatenate([first.counts, second.counts]),
+            np.concatenate([first.low, second.low]),
+            np.concatenate([first.high, second.high]),
+        )
+        memory.require(
+            CELL_BYTES * len(merged.cells),
+            f"A lattice with {len(merged.cells)} occupied cells so far",
+            "A longer length scale or a larger spacing makes fewer of them.",
+        )
+        return merged
+
+
+def _grouped(cells: Integers, counts: Integers, low: Floats, high: Floats) -> Occupied:
+    distinct, owner = group_rows(cells)
+    if len(cells) == 0:
+        return Occupied(cells, counts, low, high)
+    order = np.argsort(owner, kind="stable")
+    starts = np.searchsorted(owner[order], np.arange(len(distinct)))
+    return Occupied(
+        distinct,
+        np.add.reduceat(counts[order], starts),
+        np.minimum.reduceat(low[order], starts),
+        np.maximum.reduceat(high[order], starts),
+    )
+
+
+class Net(Reduction):
+    """Further centres, such that every point has one within `spacing`."""
+
+    def __init__(self, centers: Floats, spacing: float, unit: Floats) -> None:
+        self.centers, self.spacing, self.unit, self.n_features = centers, spacing, unit, centers.shape[1]
+
+    def start(self) -> Floats:
+        """See `Reduction`."""
+        return np.empty((0, self.centers.shape[1]))
+
+    def update(self, state: Floats, batch: Batch) -> Floats:
+        """See `Reduction`."""
+        X = in_units(batch.X, self.unit)
+        for centers in (self.centers, state):
+            if len(X) and len(centers):
+                X = X[cKDTree(centers).query(X)[0] > self.spacing]
+        return self.merge(state, greedy_net(X, self.spacing, np.random.RandomState(0))) if len(X) else state
+
+    def merge(self, first: Floats, second: Floats) -> Floats:
+        """See `Reduction`."""
+        return np.concatenate([first, second])
+
+
+def grid(occupied: Occupied, lattice: Lattice, spacing: float) -> Placement:
+    """Centres in the middles of what occupies the cells, as `centers.place` has them."""
+    owner = np.tile(np.arange(len(occupied.cells)), 2)
+    centers = middles_of_groups(np.concatenate([occupied.low, occupied.high]), owner, len(occupied.cells))
+    return Placement(centers, spacing, lattice, occupied.cells)
+
+
+def opened_cells(placement: Placement, occupied: Occupied, radius: float, every: bool) -> Integers:
+    """Cells whose own model may be asked for: not covered by the centres, but with data in reach.
+
+    Parameters
+    ----------
+    every : bool
+        Covered cells too, for predictions that are blended.
+    """
+    lattice, spacing = placement.lattice, placement.spacing
+    assert lattice is not None
+    assert spacing is not None
+    d, side = len(lattice.origin), lattice.side
+    reach = int(np.ceil(radius / side + 0.5))
+    offsets = np.array(list(product(range(-reach, reach + 1), repeat=d)), dtype=np.int64)
+    offsets = offsets[_gap(offsets * side, np.full(d, -side / 2), np.full(d, side / 2)) <= radius * (1 + 1e-9)]
+    memory.require(
+        8.0 * 3 * d * len(offsets) * len(occupied.cells),
+        f"The surroundings of {len(occupied.cells)} occupied cells",
+        "open_centers=False leaves them out.",
+    )
+    around, _ = group_rows((occupied.cells[:, None] + offsets).reshape(-1, d))
+    around = around[occupied.neighbours(lattice, lattice.middles(around), radius)[1] > 0]
+    if every or len(placement.centers) == 0:
+        return around
+    middles = lattice.middles(around)
+    _, nearest = cKDTree(placement.centers).query(middles)
+    corner = np.abs(placement.centers[nearest] - middles) + side / 2  # the farthest one, as seen from the centre
+    result: Integers = around[np.linalg.norm(corner, axis=1) > SLACK * spacing]
+    return result
+
+
+def model_bytes(least: Floats, most: Floats, limit: float, width: int, n_numbers: int) -> float:
+    """Memory of local models and what they are made of, at most.
+
+    Parameters
+    ----------
+    least, most : ndarrays of shape (C,)
+        Points of each neighbourhood, at least and at most.
+    limit : float
+        Number of points up to which kernel space is taken.
+    width : int
+        Number of features.
+    n_numbers : int
+        Numbers kept of a point.
+    """
+    points = np.where(least <= limit, np.minimum(most, limit), 0.0)
+    in_kernel_space = points * (points + 2 * n_numbers)
+    with_features = np.where(most > limit, float(width) * (width + 2 * n_numbers), 0.0)
+    return 8.0 * float(np.sum(np.maximum(in_kernel_space, with_features)))
+
+
+def with_centers(placement: Placement, centers: Floats) -> Placement:
+    """The placement with further centres, which stand for no cells."""
+    if len(centers) == 0:
+        return placement
+    return replace(placement, centers=np.concatenate([placement.centers, centers]), cells=None)

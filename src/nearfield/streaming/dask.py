@@ -1,0 +1,246 @@
+"""Dask collections as sources: every pass is a tree of tasks over the partitions, and no machine sees all of X."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+
+from ..common.threads import n_threads
+from .batches import Batch, SourceError, check_batch
+from .passes import Reduction
+from .source import SAMPLE_ROWS, Source
+
+FAN_IN = 8  # states merged by one task
+PARTITION_BITS = 40  # of a row's number, that count rows within a partition
+
+
+class DaskSource(Source):
+    """A Dask array or data frame, with targets and weights whose partitions have the same rows.
+
+    Parameters
+    ----------
+    X : dask.array.Array of shape (n, d), or dask.dataframe.DataFrame
+    y : Dask array, series or data frame, or None
+        Or an array in memory, where the sizes of the partitions of X are known.
+    sample_weight : Dask array or series, or None
+    sample_size : int
+        See `Source`.
+    """
+
+    def __init__(self, X: Any, y: Any = None, sample_weight: Any = None, *, sample_size: int = SAMPLE_ROWS) -> None:
+        super().__init__(sample_size)
+        if X.ndim != 2:
+            raise ValueError(f"The 'X' argument must have two dimensions. Got {X.ndim}.")
+        columns = getattr(X, "columns", None)
+        if columns is not None and all(isinstance(name, str) for name in columns):
+            self.names = tuple(columns)
+        self.single_target = y is None or np.ndim(y) == 1
+        if isinstance(X, da.Array):
+            X = X.rechunk({1: -1})
+            self.sizes = tuple(X.chunks[0])
+            self.n_rows = None if np.isnan(sum(self.sizes)) else int(sum(self.sizes))
+            self._parts = self._beside(_partitions(X), y, sample_weight)
+        else:
+            self._parts = _joined(X, y, sample_weight) or self._of_frame(X, y, sample_weight)
+            self.sizes = (np.nan,) * len(self._parts)
+
+    def _of_frame(self, X: Any, y: Any, sample_weight: Any) -> list[Any]:
+        """Partitions of a data frame and of what does not come from the same frame."""
+        parts = _partitions(X)
+        self.sizes = (np.nan,) * len(parts)
+        return self._beside(parts, y, sample_weight)
+
+    def _beside(self, parts: list[Any], y: Any, sample_weight: Any) -> list[Any]:
+        return list(zip(parts, self._aligned(y, "y"), self._aligned(sample_weight, "sample_weight"), strict=True))
+
+    def _aligned(self, values: Any, name: str) -> list[Any]:
+        """Partitions of `values`, cut as those of X."""
+        if values is None:
+            return [None] * len(self.sizes)
+        known = self.n_rows is not None
+        if not dask.is_dask_collection(values):
+            if not known:
+                raise ValueError(
+                    f"The {name!r} argument must be a Dask collection, since the sizes of X's partitions are not known."
+                )
+            values = da.from_array(np.asarray(values), chunks=(self.sizes, *np.shape(values)[1:]))
+        if isinstance(values, da.Array):
+            values = values.rechunk(dict.fromkeys(range(1, values.ndim), -1))
+            if known and not np.isnan(values.shape[0]):
+                if values.shape[0] != self.n_rows:
+                    raise ValueError(f"The {name!r} argument has {values.shape[0]} rows, but X has {self.n_rows}.")
+                values = values.rechunk({0: self.sizes})
+        parts = _partitions(values)
+        if len(parts) != len(self.sizes):
+            raise ValueError(
+                f"The {name!r} argument has {len(parts)} partitions, but X has {len(self.sizes)}; they must match."
+            )
+        return parts
+
+    def raw(self) -> Iterator[tuple[Any, Any, Any, str]]:
+        """See `Source`: one partition after the other, each computed by itself."""
+        for i, parts in enumerate(self._parts):
+            X, y, weights = dask.compute(*parts)
+            yield X, y, weights, f"Partition {i}"
+
+    def run(self, reduction: Reduction, report: Callable[[int], None]) -> Any:
+        """See `Source`: chains of partitions side by side, their states merged in a tree."""
+        if self._parts[0][1] is None:
+            raise ValueError("The 'y' argument must be given with a Dask collection: a fit needs targets.")
+        shared = dask.delayed(_for_workers(reduction), pure=False, traverse=False)
+        leaves = [self._chain(shared, range(i, len(self._parts), self._n_chains())) for i in range(self._n_chains())]
+        n_rows = dask.delayed(sum)([leaf[0] for leaf in leaves])
+        results = [_tree(shared, [leaf[1][part] for leaf in leaves]) for part in range(reduction.n_parts)]
+        n, *finished = dask.compute(n_rows, *results)
+        report(n)
+        return reduction.join(finished)
+
+    def _n_chains(self) -> int:
+        """Enough to keep every thread busy, and no more: each sends its sums over the network."""
+        return min(2 * _n_threads(), len(self._parts))
+
+    def _chain(self, shared: Any, numbers: range) -> Any:
+        """Task whose result is the number of rows used of some partitions, and the parts of their state."""
+        state = None
+        for number in numbers:
+            state = dask.delayed(_step, pure=False)(shared, state, number, *self._parts[number])
+        return dask.delayed(_parts_of, nout=2, pure=False)(shared, state)
+
+    def predict(self, model: Any, return_std: bool, include_noise: bool) -> Any:
+        """Dask arrays of means, and standard deviations on request, computed partition by partition."""
+        from .output import check_fitted_on
+
+        check_fitted_on(model, self)
+        k = len(model.y_mean_)
+        shared = dask.delayed(_for_workers(model), pure=False, traverse=False)
+        answer = dask.delayed(_predict, pure=False)
+        blocks = [
+            da.from_delayed(
+                answer(shared, i, X, return_std, include_noise), shape=(size, (1 + return_std) * k), dtype=np.float64
+            )
+            for i, ((X, _, _), size) in enumerate(zip(self._parts, self.sizes, strict=True))
+        ]
+        both = da.concatenate(blocks, allow_unknown_chunksizes=True)
+        mean, std = both[:, :k], both[:, k:]
+        if model._single_target:
+            mean, std = mean[:, 0], std[:, 0] if return_std else std
+        return (mean, std) if return_std else mean
+
+
+def _partitions(collection: Any) -> list[Any]:
+    # Optimised on its own, a data frame may put partitions of few columns together, and no longer match others.
+    return list(np.ravel(collection.to_delayed(optimize_graph=False)))
+
+
+def _joined(X: Any, y: Any, sample_weight: Any) -> list[Any] | None:
+    """Partitions of a data frame with targets and weights from the same one, so that each file is read once.
+
+    None where they are of another kind, or cannot be put side by side.
+    """
+    frame, d = X, len(X.columns)
+    if any(part is not None and not hasattr(part, "npartitions") for part in (y, sample_weight)):
+        return None
+    targets = [] if y is None else [y] if y.ndim == 1 else [y[name] for name in y.columns]
+    names = [f"__nearfield_{i}" for i in range(len(targets) + 1)]
+    try:
+        for name, column in zip(names, targets, strict=False):
+            frame = frame.assign(**{name: column})
+        if sample_weight is not None:
+            frame = frame.assign(**{names[-1]: sample_weight})
+        parts = list(np.ravel(frame.to_delayed()))
+    except (ValueError, NotImplementedError, TypeError):
+        return None
+    k = len(targets)
+    cut = dask.delayed(_cut, nout=3, pure=False)
+    cuts = [cut(part, d, k, y is not None and y.ndim == 1, sample_weight is not None) for part in parts]
+    return [(X, y if k else None, w if sample_weight is not None else None) for X, y, w in cuts]
+
+
+def _cut(frame: Any, d: int, k: int, single: bool, weighted: bool) -> tuple[Any, Any, Any]:
+    """Points, targets and weights of a joined partition."""
+    y = frame.iloc[:, d] if single else frame.iloc[:, d : d + k]
+    return frame.iloc[:, :d], y if k else None, frame.iloc[:, -1] if weighted else None
+
+
+def _for_workers(thing: Any) -> Any:
+    """A copy that leaves the cores of a worker to Dask, and its progress behind."""
+    light = copy.copy(thing)
+    if getattr(light, "n_jobs", 1) is None:
+        light.n_jobs = 1
+    if hasattr(light, "progress"):
+        light.progress = None
+    if hasattr(light, "_predictor") and light._predictor.n_jobs is None:
+        light._predictor = replace(light._predictor, n_jobs=1)
+    if hasattr(light, "model"):
+        light.model = _for_workers(light.model)
+    return light
+
+
+def _n_threads() -> int:
+    """Threads of the cluster, or of this machine where there is none."""
+    try:
+        from distributed import get_client
+
+        return max(int(sum(get_client().nthreads().values())), 1)
+    except (ImportError, ValueError):
+        return n_threads(None)
+
+
+def _step(
+    reduction: Reduction, before: tuple[int, Any] | None, number: int, X: Any, y: Any, weights: Any
+) -> tuple[int, Any]:
+    """Number of rows and state with one more partition taken in. The input stays as it is: a task may be run again."""
+    n, state = (0, reduction.start()) if before is None else (before[0], reduction.owned(before[1]))
+    if len(X) == 0:
+        return n, state
+    batch = _checked(number, X, y, weights)
+    if reduction.n_features is not None and batch.X.shape[1] != reduction.n_features:
+        raise SourceError(
+            f"Partition {number}: X has {batch.X.shape[1]} columns, but {reduction.n_features} are expected."
+        )
+    for start in range(0, len(batch), reduction.batch_rows):
+        state = reduction.update(state, batch[start : start + reduction.batch_rows])
+    return n + len(batch), state
+
+
+def _parts_of(reduction: Reduction, counted: tuple[int, Any]) -> tuple[int, list[Any]]:
+    n, state = counted
+    return n, reduction.split(state)
+
+
+def _checked(number: int, X: Any, y: Any, weights: Any) -> Batch:
+    batch = check_batch(X, y, weights, f"Partition {number}", number << PARTITION_BITS)
+    return batch if batch.weights is None else batch[batch.weights > 0]
+
+
+def _tree(reduction: Any, states: list[Any]) -> Any:
+    """Task that merges the states of tasks, a few at a time, and finishes."""
+    while len(states) > FAN_IN:
+        groups = [states[i : i + FAN_IN] for i in range(0, len(states), FAN_IN)]
+        states = [dask.delayed(_merged, pure=False)(reduction, group) for group in groups]
+    return dask.delayed(_finished, pure=False)(reduction, states)
+
+
+def _merged(reduction: Reduction, states: list[Any]) -> Any:
+    merged = states[0]
+    for state in states[1:]:
+        merged = reduction.merge(merged, state)
+    return merged
+
+
+def _finished(reduction: Reduction, states: list[Any]) -> Any:
+    # A task may be run again, so that its input must stay as it is.
+    return reduction.finish(reduction.owned(_merged(reduction, states)))
+
+
+def _predict(model: Any, number: int, X: Any, return_std: bool, include_noise: bool) -> Any:
+    batch = check_batch(X, None, None, f"Partition {number}", 0, with_y=False)
+    answer = model._predict_points(batch.X, return_std, include_noise)
+    parts = [part.reshape(len(batch), -1) for part in (answer if return_std else (answer,))]
+    return np.concatenate(parts, axis=1)

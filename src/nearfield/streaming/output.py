@@ -1,0 +1,155 @@
+"""Predictions for a source: batch by batch, in row order, to memory or to a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..common.files import atomic
+from ..common.types import Floats
+from .batches import Batch, SourceError, rebatched
+from .source import Source, as_source
+
+PREDICTED_ROWS = 1 << 18  # at a time: so many that each centre has work worth the call
+
+
+def predict_batches(
+    model: Any, source: Source, return_std: bool = False, include_noise: bool = False
+) -> Iterator[tuple[Floats, Floats | None]]:
+    """Means, and standard deviations on request, of one batch of a source after the other, in row order.
+
+    Parameters
+    ----------
+    model : LocalGPRegressor or FeatureGPRegressor, fitted
+    source : Source
+        Its targets and weights, if any, are left alone.
+    return_std, include_noise : bool, default=False
+        See `predict` of the model.
+
+    Returns
+    -------
+    predictions : iterator of pairs
+        Means of shape (m,) or (m, n_targets), and standard deviations of the same shape, or None.
+    """
+    return _predictions(model, _rows(model, source), return_std, include_noise)
+
+
+def _predictions(
+    model: Any, batches: Iterable[Batch], return_std: bool, include_noise: bool
+) -> Iterator[tuple[Floats, Floats | None]]:
+    for batch in batches:
+        answer = model._predict_points(batch.X, return_std, include_noise)
+        yield answer if return_std else (answer, None)
+
+
+def check_fitted_on(model: Any, source: Source) -> None:
+    """Refuse a model that is not fitted, and a source whose columns are not those of the fit."""
+    check_is_fitted(model, "kernel_")
+    fitted = getattr(model, "feature_names_in_", None)
+    if fitted is not None and source.names is not None and tuple(fitted) != source.names:
+        raise SourceError(
+            f"The source has the columns {', '.join(source.names)}, but the model was fitted with {', '.join(fitted)}; "
+            "name these as the source's features."
+        )
+
+
+def _rows(model: Any, source: Source) -> Iterator[Batch]:
+    check_fitted_on(model, source)
+    n, total, progress = 0, source.n_rows, model._check_progress()
+    for batch in source.batches(with_y=False, n_features=model.n_features_in_):
+        yield batch
+        n += len(batch)
+        if progress is not None and n != total:
+            progress("prediction", min(n / total, 0.99) if total else 0.0, float(n))
+    if progress is not None:
+        progress("prediction", 1.0, float(n))
+
+
+def predict_source(model: Any, source: Source, return_std: bool, include_noise: bool) -> Any:
+    """All predictions for a source, in memory; for a Dask collection, Dask arrays that compute them."""
+    if hasattr(source, "predict"):
+        return source.predict(model, return_std, include_noise)
+    batches = rebatched(_rows(model, source), PREDICTED_ROWS)
+    parts = list(_predictions(model, batches, return_std, include_noise))
+    if not parts:
+        empty = model._predict_points(np.empty((0, model.n_features_in_)), return_std, include_noise)
+        parts = [empty if return_std else (empty, None)]
+    mean = np.concatenate([part for part, _ in parts])
+    return (mean, np.concatenate([part for _, part in parts if part is not None])) if return_std else mean
+
+
+def predict_to(
+    model: Any,
+    source: Any,
+    path: str | os.PathLike[str],
+    *,
+    return_std: bool = True,
+    include_noise: bool = False,
+) -> int:
+    """Write predictions for a source to a Parquet or CSV file, one row for each of the source's, in their order.
+
+    The file appears when it is complete; where anything goes wrong on the way there is none, and one that was there
+    before is left alone. Columns are `mean` and `std`, with the number of the target behind them where there are
+    several.
+
+    Parameters
+    ----------
+    model : LocalGPRegressor or FeatureGPRegressor, fitted
+    source : Source
+    path : path of a file that ends in .parquet, .pq or .csv
+    return_std : bool, default=True
+    include_noise : bool, default=False
+        See `predict` of the model.
+
+    Returns
+    -------
+    n_rows : int
+        Number of rows written.
+    """
+    source = as_source(source, None, None) or source
+    if not isinstance(source, Source):
+        raise TypeError(f"The 'source' argument must be a source of nearfield.sources. Got {type(source).__name__}.")
+    target = Path(path)
+    if target.suffix not in (".parquet", ".pq", ".csv"):
+        raise ValueError(f"The 'path' argument must end in .parquet, .pq or .csv. Got {str(target)!r}.")
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError("Files of predictions need pyarrow: pip install 'nearfield[parquet]'.") from None
+    try:
+        with atomic(target) as temporary:
+            return _write(model, source, temporary, return_std, include_noise)
+    except (OSError, pyarrow.ArrowException) as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            raise
+        code = getattr(error, "errno", None) or 5
+        raise OSError(
+            code, f"predictions could not be written ({' '.join(str(error).split())})", str(target)
+        ) from error
+
+
+def _write(model: Any, source: Source, path: Path, return_std: bool, include_noise: bool) -> int:
+    import pyarrow
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    check_is_fitted(model, "kernel_")
+    k = len(model.y_mean_)
+    kinds = ("mean", "std") if return_std else ("mean",)
+    names = [kind if k == 1 else f"{kind}_{i}" for kind in kinds for i in range(k)]
+    schema = pyarrow.schema([(name, pyarrow.float64()) for name in names])
+    opener = pyarrow.csv.CSVWriter if path.suffix == ".csv" else pyarrow.parquet.ParquetWriter
+    n = 0
+    with opener(str(path), schema) as writer:
+        batches = rebatched(_rows(model, source), PREDICTED_ROWS)
+        for mean, std in _predictions(model, batches, return_std, include_noise):
+            parts = [part.reshape(len(mean), k) for part in (mean, std) if part is not None]
+            columns = [pyarrow.array(column) for column in np.concatenate(parts, axis=1).T]
+            writer.write_batch(pyarrow.record_batch(columns, schema=schema))
+            n += len(mean)
+    return n

@@ -1,0 +1,216 @@
+"""Passes over data that are too many to hold: reductions, and the first of them, a random sample.
+
+A reduction has a state that takes in batches, and states that can be merged; so it runs over a file batch by batch,
+or over the partitions of a cluster side by side, with the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..common.types import Floats, Integers
+from .batches import Batch, SourceError, concatenated
+
+if TYPE_CHECKING:
+    from .source import Source
+
+
+class Reduction:
+    """What a pass computes. States may be overwritten by `update` and `finish`, but not by `merge`.
+
+    Attributes
+    ----------
+    batch_rows : int
+        Rows that `update` is given at a time.
+    n_features : int or None
+        Number of columns that X must have, where it is known.
+    """
+
+    batch_rows: int = 1 << 18
+    n_features: int | None = None
+
+    def start(self) -> Any:
+        """State before any data."""
+        raise NotImplementedError
+
+    def update(self, state: Any, batch: Batch) -> Any:
+        """State with a batch taken in."""
+        raise NotImplementedError
+
+    def merge(self, first: Any, second: Any) -> Any:
+        """State of the data of both."""
+        raise NotImplementedError
+
+    def finish(self, state: Any) -> Any:
+        """Result of the pass."""
+        return state
+
+    def owned(self, state: Any) -> Any:
+        """A copy of a state as far as `update` and `finish` overwrite it."""
+        return state
+
+    def split(self, state: Any) -> list[Any]:
+        """Parts of a state, always as many, that can be merged each with its like."""
+        return [state]
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts that `split` gives."""
+        return 1
+
+    def join(self, parts: list[Any]) -> Any:
+        """Result of the pass from the results of the parts."""
+        return parts[0]
+
+
+class Passes:
+    """Passes over one source, with progress, and a check that each sees the same rows.
+
+    Parameters
+    ----------
+    source : Source
+    progress : callable or None
+        Called as `progress(stage, done, rows)`, with `done` from 0 to 1 (0 where the number of rows is not known).
+    """
+
+    def __init__(self, source: Source, progress: Callable[[str, float, float], None] | None) -> None:
+        self.source = source
+        self.progress = progress
+        self.n_rows = source.n_rows
+        self.n_used: int | None = None
+
+    def run(self, reduction: Reduction, stage: str) -> Any:
+        """Result of one pass."""
+        seen = 0
+
+        def report(n: int) -> None:
+            nonlocal seen
+            seen = n
+            if self.progress is not None and n != self.n_rows:
+                self.progress(stage, min(n / self.n_rows, 0.99) if self.n_rows else 0.0, float(n))
+
+        result = self.source.run(reduction, report)
+        if self.n_used is not None and seen != self.n_used:
+            raise SourceError(
+                f"The source gave {seen} rows in the pass '{stage}', but {self.n_used} in the first one. Every pass "
+                "needs all rows again: a function for BatchSource must return a fresh iterator each time."
+            )
+        self.n_used = seen
+        if self.progress is not None:
+            self.progress(stage, 1.0, float(seen))
+        return result
+
+
+def mixed(ids: Integers, seed: int) -> NDArray[np.uint64]:
+    """Random numbers of 64 bits that depend on nothing but the numbers of the rows and the seed (SplitMix64)."""
+    with np.errstate(over="ignore"):
+        z = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed) * np.uint64(0xD1342543DE82EF95)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+
+@dataclass(eq=False)
+class Sampled:
+    """A random sample of the rows, and a few sums over all of them.
+
+    Attributes
+    ----------
+    batches : list of Batch
+        Candidates for the sample; `Sample.finish` leaves one, in row order.
+    n : int
+        Number of all rows.
+    low, high : ndarrays of shape (d,)
+    weight : float
+        Sum of the weights.
+    total : ndarray of shape (k,)
+        Weighted sum of the targets.
+    least, most : ndarrays of shape (k,)
+        Extremes of the targets.
+    """
+
+    batches: list[Batch]
+    n: int = 0
+    low: Any = np.inf
+    high: Any = -np.inf
+    weight: float = 0.0
+    total: Any = 0.0
+    least: Any = np.inf
+    most: Any = -np.inf
+
+    @property
+    def rows(self) -> Batch:
+        """The sample."""
+        return self.batches[0]
+
+    @property
+    def mean(self) -> Floats:
+        """Weighted mean of the targets; of equal numbers it is just these."""
+        result: Floats = np.where(self.least == self.most, self.least, self.total / max(self.weight, 1e-300))
+        return result
+
+
+class Sample(Reduction):
+    """Uniform random sample of `size` rows: those with the least random numbers, so that samples can be merged."""
+
+    batch_rows = 1 << 16
+
+    def __init__(self, size: int, seed: int) -> None:
+        self.size, self.seed = size, seed
+
+    def start(self) -> Sampled:
+        """See `Reduction`."""
+        return Sampled([])
+
+    def update(self, state: Sampled, batch: Batch) -> Sampled:
+        """See `Reduction`."""
+        y, w = batch.targets, batch.weights
+        new = Sampled(
+            [batch],
+            len(batch),
+            batch.X.min(axis=0),
+            batch.X.max(axis=0),
+            float(len(batch) if w is None else w.sum()),
+            y.sum(axis=0) if w is None else w @ y,
+            y.min(axis=0),
+            y.max(axis=0),
+        )
+        return self.merge(state, new)
+
+    def merge(self, first: Sampled, second: Sampled) -> Sampled:
+        """See `Reduction`."""
+        merged = Sampled(
+            first.batches + second.batches,
+            first.n + second.n,
+            np.minimum(first.low, second.low),
+            np.maximum(first.high, second.high),
+            first.weight + second.weight,
+            first.total + second.total,
+            np.minimum(first.least, second.least),
+            np.maximum(first.most, second.most),
+        )
+        if sum(map(len, merged.batches)) > 2 * self.size:
+            merged.batches = [self._kept(merged.batches)]
+        return merged
+
+    def finish(self, state: Sampled) -> Sampled:
+        """See `Reduction`."""
+        if state.n:
+            kept = self._kept(state.batches)
+            state.batches = [kept[np.argsort(kept.ids, kind="stable")]]
+        return state
+
+    def split(self, state: Sampled) -> list[Sampled]:
+        """See `Reduction`: with no more rows than can be of use."""
+        return [replace(state, batches=[self._kept(state.batches)]) if state.batches else state]
+
+    def _kept(self, batches: list[Batch]) -> Batch:
+        every = concatenated(batches)
+        if len(every) <= self.size:
+            return every
+        return every[np.argpartition(mixed(every.ids, self.seed), self.size - 1)[: self.size]]

@@ -1,0 +1,133 @@
+"""Local models made from passes over the data, put together to answer without the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..common.types import Booleans, Floats, Integers
+from ..local import ensemble
+from ..local.centers import group_rows
+from ..local.model import LocalModel, fit_one
+from ..local.predictor import Predictor
+from .sums import Finished
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedPredictor(Predictor):
+    """Local models without the data they came from.
+
+    Attributes
+    ----------
+    cells : ndarray of shape (O, d)
+        Cells of the lattice opened beforehand, for test points far from all centres.
+    opened : list of LocalModel or None
+        Their models; None where a cell turned out to have no data in reach.
+    state : Finished
+        Everything, by number of the place, to go on from: first the centres, then the opened cells.
+    width : int
+        Number of targets and one more.
+    for_blending : bool
+        Whether covered cells were opened too, as blended predictions need them.
+    """
+
+    cells: Integers
+    opened: list[LocalModel | None]
+    state: Finished
+    width: int
+    for_blending: bool
+
+    @classmethod
+    def of(cls, before: Predictor | None, cells: Integers, state: Finished, **fields: Any) -> StreamedPredictor:
+        """Arrange the models of a pass. With `before`, its plan, placement and options are kept."""
+        if before is not None:
+            names = ("plan", "placement", "open_centers", "n_jobs", "width", "for_blending")
+            fields = {name: getattr(before, name) for name in names}
+        plan, placement, width = fields["plan"], fields["placement"], fields["width"]
+        n, d = placement.centers.shape
+        prior: LocalModel | None = None
+        models: list[LocalModel] = []
+        for i in range(n):
+            model = state.models.get(i)
+            if model is None:  # a centre without data, as when all was forgotten
+                if prior is None:
+                    prior = fit_one(plan, np.empty((0, d)), np.empty((0, width)), np.empty(0))
+                model = prior
+            models.append(model)
+        opened = [state.models.get(n + i) for i in range(len(cells))]
+        return cls(models=models, cells=cells, opened=opened, state=state, **fields)
+
+    @property
+    def n_samples(self) -> int:
+        """See `Predictor`."""
+        return self.state.n
+
+    @property
+    def n_columns(self) -> int:
+        """See `Predictor`."""
+        return self.width
+
+    @property
+    def n_bytes(self) -> int:
+        """See `Predictor`."""
+        opened = sum(model.n_bytes for model in self.opened if model is not None)
+        return super().n_bytes + opened + sum(points.n_bytes for points in self.state.points.values())
+
+    @property
+    def places(self) -> Floats:
+        """Centres, and middles of the opened cells."""
+        lattice = self.placement.lattice
+        if lattice is None or len(self.cells) == 0:
+            return self.placement.centers
+        return np.concatenate([self.placement.centers, lattice.middles(self.cells)])
+
+    def median_neighbours(self, centers: Floats) -> int:  # noqa: ARG002
+        """See `Predictor`; over all centres."""
+        counts = self.state.counts[: len(self.placement.centers)]
+        return int(np.median(counts)) if len(counts) else self.n_samples
+
+    def with_cells(self, cells: Integers) -> StreamedPredictor:
+        """The predictor with further cells opened, as yet without data; those it has already are left out."""
+        have = set(map(tuple, self.cells.tolist()))
+        new = [cell for cell in cells.tolist() if tuple(cell) not in have]
+        if not new:
+            return self
+        both = np.concatenate([self.cells, np.array(new, dtype=np.int64)])
+        return replace(self, cells=both, opened=[*self.opened, *([None] * len(new))])
+
+    def predict_blended(self, X: Floats, with_variance: bool) -> tuple[Floats, Floats]:
+        """See `Predictor`."""
+        if self._opens and not self.for_blending:
+            raise ValueError("blend was False when the model was fitted from a source; set it to True and fit again.")
+        return super().predict_blended(X, with_variance)
+
+    def _in_reach(self, X: Floats) -> Booleans:
+        return np.ones(len(X), dtype=bool)
+
+    def _opened(self, X: Floats, places: Floats, with_variance: bool) -> tuple[Floats, Floats]:
+        """Each point by the model opened for its cell; where there is none, no data are in reach."""
+        mean, variance = self._prior(len(X))
+        lattice = self.placement.lattice
+        if len(X) == 0 or lattice is None:
+            return mean, variance
+        distinct, owner = group_rows(lattice.cells(places))
+        index = {tuple(cell): i for i, cell in enumerate(self.cells.tolist())}
+        number = [index.get(tuple(cell), -1) for cell in distinct.tolist()]
+        models = [self.opened[i] if i >= 0 else None for i in number]
+        known = np.array([model is not None for model in models])
+        if not known.any():
+            return mean, variance
+        rank = np.cumsum(known) - 1
+        members = np.flatnonzero(known[owner])
+        mean[members], variance[members] = ensemble.predict_groups(
+            self.plan,
+            [model for model in models if model is not None],
+            lattice.middles(distinct[known]),
+            X[members],
+            rank[owner[members]],
+            with_variance,
+            self.n_jobs,
+        )
+        return mean, variance

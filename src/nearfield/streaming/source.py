@@ -1,0 +1,222 @@
+"""The interface of sources, and those that need no library: arrays, and batches from a function."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .batches import Batch, SourceError, check_batch, rebatched
+from .passes import Reduction
+
+BATCH_ROWS = 1 << 16
+SAMPLE_ROWS = 100_000
+
+
+class Source:
+    """Rows in batches, in a fixed order, as often as they are asked for.
+
+    A source of your own needs `raw`, `names` and `n_rows`.
+
+    Parameters
+    ----------
+    sample_size : int
+        Rows of the random sample that hyperparameters and centres are learnt from. A source of no more rows than that
+        is read into memory and fitted there.
+
+    Attributes
+    ----------
+    names : tuple of str or None
+        Names of the columns of X.
+    n_rows : int or None
+        Number of rows where it is known beforehand.
+    single_target : bool
+        Whether predictions have one dimension.
+    """
+
+    names: tuple[str, ...] | None = None
+    n_rows: int | None = None
+    single_target: bool = True
+
+    def __init__(self, sample_size: int = SAMPLE_ROWS) -> None:
+        if not isinstance(sample_size, int | np.integer) or isinstance(sample_size, bool) or sample_size < 2:
+            raise ValueError(f"The 'sample_size' argument must be an integer of at least 2. Got {sample_size!r}.")
+        self.sample_size = int(sample_size)
+
+    def raw(self) -> Iterator[tuple[Any, Any, Any, str]]:
+        """X, y or None, sample weights or None, and where they are from (for messages), batch by batch."""
+        raise NotImplementedError
+
+    def batches(self, with_y: bool = True, n_features: int | None = None) -> Iterator[Batch]:
+        """Checked batches, in row order; batches without rows, and rows of weight 0, are left out.
+
+        Parameters
+        ----------
+        with_y : bool, default=True
+            Whether targets must be there; they and the weights are left out otherwise.
+        n_features : int or None, default=None
+            Number of columns that X must have.
+        """
+        start = 0
+        n_targets: int | None = None
+        for X, y, weights, where in self.raw():
+            if len(X) == 0:
+                continue
+            batch = check_batch(X, y if with_y else None, weights if with_y else None, where, start, with_y)
+            if n_features is not None and batch.X.shape[1] != n_features:
+                raise SourceError(f"{where}: X has {batch.X.shape[1]} columns, but {n_features} are expected.")
+            n_features = batch.X.shape[1]
+            if batch.y is not None:
+                if n_targets is not None and batch.y.shape[1] != n_targets:
+                    raise SourceError(f"{where}: y has {batch.y.shape[1]} columns, but {n_targets} are expected.")
+                n_targets = batch.y.shape[1]
+            start += len(X)
+            if batch.weights is not None and not np.all(batch.weights > 0):
+                batch = batch[batch.weights > 0]
+            if len(batch):
+                yield batch
+
+    def run(self, reduction: Reduction, report: Callable[[int], None]) -> Any:
+        """One pass: the result of a reduction over all rows; `report` is told the rows seen so far."""
+        state, n = reduction.start(), 0
+        for batch in rebatched(self.batches(n_features=reduction.n_features), reduction.batch_rows):
+            state = reduction.update(state, batch)
+            n += len(batch)
+            report(n)
+        return reduction.finish(state)
+
+
+class ArraySource(Source):
+    """Arrays that are read slice by slice and never copied whole: memory maps, or anything that slices by rows.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    y : array of shape (n,) or (n, k), or None
+    sample_weight : array of shape (n,) or None
+    batch_size : int
+        Rows read at a time.
+    sample_size : int
+        See `Source`.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        batch_size: int = BATCH_ROWS,
+        sample_size: int = SAMPLE_ROWS,
+    ) -> None:
+        super().__init__(sample_size)
+        if not hasattr(X, "shape") or len(X.shape) != 2:
+            raise ValueError(f"The 'X' argument must be an array of two dimensions. Got {type(X).__name__}.")
+        for name, values in (("y", y), ("sample_weight", sample_weight)):
+            if values is not None and len(values) != len(X):
+                raise ValueError(f"The {name!r} argument has {len(values)} rows, but X has {len(X)}.")
+        self.X, self.y, self.sample_weight = X, y, sample_weight
+        self.batch_size, self.n_rows = check_batch_size(batch_size), len(X)
+        self.single_target = y is None or np.ndim(y) == 1
+
+    def raw(self) -> Iterator[tuple[Any, Any, Any, str]]:
+        """See `Source`."""
+        for start in range(0, len(self.X), self.batch_size):
+            rows = slice(start, min(start + self.batch_size, len(self.X)))
+            y = None if self.y is None else self.y[rows]
+            weights = None if self.sample_weight is None else self.sample_weight[rows]
+            yield self.X[rows], y, weights, f"Rows {rows.start} to {rows.stop - 1}"
+
+
+class BatchSource(Source):
+    """Batches from a function that starts them afresh each time it is called.
+
+    Parameters
+    ----------
+    start : callable
+        Takes nothing and gives an iterator of batches: X, or (X, y), or (X, y, sample_weight). It is called once for
+        every pass, and must give the same rows in the same order each time.
+    names : sequence of str or None
+        Names of the columns of X.
+    n_rows : int or None
+        Number of rows if known, for the display of progress.
+    sample_size : int
+        See `Source`.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[], Iterable[Any]],
+        *,
+        names: Iterable[str] | None = None,
+        n_rows: int | None = None,
+        sample_size: int = SAMPLE_ROWS,
+    ) -> None:
+        super().__init__(sample_size)
+        if not callable(start):
+            raise TypeError(
+                f"The 'start' argument must be a function that returns a fresh iterator of batches. Got "
+                f"{type(start).__name__}, which can be read only once, and fitting takes several passes; save such "
+                "data to a file first, or take them in batch by batch with partial_fit."
+            )
+        self.start, self.n_rows = start, n_rows
+        self.names = None if names is None else tuple(names)
+
+    def raw(self) -> Iterator[tuple[Any, Any, Any, str]]:
+        """See `Source`."""
+        i, n = 0, 0
+        iterator: Iterator[Any] | None = None
+        while True:
+            where = f"Batch {i} (from row {n} on)"
+            try:
+                iterator = iter(self.start()) if iterator is None else iterator
+                item = next(iterator)
+            except StopIteration:
+                return
+            except Exception as error:
+                raise SourceError(f"{where} could not be read: {type(error).__name__}: {error}") from error
+            parts = item if isinstance(item, tuple) else (item,)
+            if not 1 <= len(parts) <= 3:
+                raise SourceError(f"{where} must be X, (X, y) or (X, y, sample_weight). Got {len(parts)} parts.")
+            X, y, weights = (*parts, None, None)[:3]
+            self.single_target = y is None or np.ndim(y) == 1
+            yield X, y, weights, where
+            i, n = i + 1, n + len(X)
+
+
+def check_batch_size(value: Any) -> int:
+    """A number of rows, at least one."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"The 'batch_size' argument must be an integer of at least 1. Got {value!r}.")
+    return int(value)
+
+
+def refuse_source(estimator: object, X: Any) -> None:
+    """Refuse a source where all of X must be in memory."""
+    if isinstance(X, Source):
+        raise TypeError(
+            f"{type(estimator).__name__} needs all of X in memory and takes no source: LocalGPRegressor and "
+            "FeatureGPRegressor do."
+        )
+
+
+def as_source(X: Any, y: ArrayLike | None, sample_weight: ArrayLike | None) -> Source | None:
+    """`X` if it is a source, a source of it if it is a Dask collection, and None for anything else."""
+    if isinstance(X, str | os.PathLike):
+        raise TypeError(
+            f"The 'X' argument is the path {str(X)!r}; say how to read it: nearfield.sources has ParquetSource and "
+            "CSVSource."
+        )
+    if isinstance(X, Source):
+        for name, value in (("y", y), ("sample_weight", sample_weight)):
+            if value is not None:
+                raise ValueError(f"The {name!r} argument must be None where X is a source, which holds it already.")
+        return X
+    if type(X).__module__.partition(".")[0] in ("dask", "dask_expr"):
+        from .dask import DaskSource
+
+        return DaskSource(X, y, sample_weight)
+    return None

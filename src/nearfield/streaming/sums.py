@@ -1,0 +1,314 @@
+"""Local models from sums over batches: the same models as from all data at once, without the data.
+
+Around each place the points are kept while kernel space is the cheaper side, and go into sums once they outnumber it.
+Both can be continued with new data, and merged, so chunks, streams and machines give the model that memory would.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..common.arrays import in_units
+from ..common.memory import batches
+from ..common.threads import thread_map
+from ..common.types import Floats, Integers
+from ..common.validation import check_n_targets
+from ..local.model import FeatureModel, LocalModel, finish, fit_one, sums
+from ..local.neighbourhoods import TrainingSet
+from ..local.plan import Plan
+from .batches import Batch
+from .passes import Reduction
+
+PART_BYTES = 1 << 26  # of the sums that travel together
+ROWS_PER_PLACE = 256  # in a batch: enough for matrix products worth the call
+MOST_ROWS = 1 << 20  # in a batch
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Points kept, relative to their centre: (n, d), (n, k + 1), (n,)."""
+
+    Z: Floats
+    y: Floats
+    noise: Floats
+
+    def __len__(self) -> int:
+        return len(self.Z)
+
+    def and_more(self, other: Points) -> Points:
+        """Both together."""
+        return Points(*(np.concatenate(pair) for pair in zip(self.arrays, other.arrays, strict=True)))
+
+    @property
+    def arrays(self) -> tuple[Floats, Floats, Floats]:
+        """All three."""
+        return self.Z, self.y, self.noise
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory taken."""
+        return sum(array.nbytes for array in self.arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """`sum w phi phi'` (D, D), lower triangle, and `sum w phi (y, 1)'` (D, k + 1)."""
+
+    gram: Floats
+    cross: Floats
+
+
+Piece = Points | Sums
+
+
+def limit_of(plan: Plan) -> float:
+    """Largest number of points that is solved in kernel space."""
+    if plan.features is None:
+        return np.inf
+    if not plan.either_side:
+        return -1.0
+    low, high = 0, 1
+    while plan.takes_kernel_space(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if plan.takes_kernel_space(middle) else (low, middle)
+    return float(low)
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """How noise variances come from sample weights: `variance / weight`, but at least `floor`."""
+
+    variance: float
+    floor: float
+
+    def __call__(self, n: int, weights: Floats | None) -> Floats:
+        """Noise variances of `n` points."""
+        noise = np.full(n, self.variance)
+        return np.maximum(noise if weights is None else noise / weights, self.floor)
+
+
+@dataclass(eq=False)
+class State:
+    """Pieces of the places that have any, by number of the place, and sums over all points.
+
+    Attributes
+    ----------
+    pieces : dict of Piece
+    counts : ndarray of shape (P,), or 0
+        Number of points around each place.
+    n : int
+    weight : float
+        Sum of the weights.
+    total : ndarray of shape (k,), or 0
+        Weighted sum of the targets.
+    """
+
+    pieces: dict[int, Piece]
+    counts: Any = 0
+    n: int = 0
+    weight: float = 0.0
+    total: Any = 0.0
+
+
+class LocalSums(Reduction):
+    """The pieces of all places.
+
+    Parameters
+    ----------
+    plan : Plan
+    places : ndarray of shape (P, d)
+        Centres, in length scales.
+    unit : ndarray of shape (d,) or (1,)
+        Length scale.
+    offset : ndarray of shape (k,)
+        What to subtract from the targets.
+    noise : Noise
+    n_jobs : int or None
+    keep_sums : bool
+        Give the sums themselves, to go on with, instead of the models.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        places: Floats,
+        unit: Floats,
+        offset: Floats,
+        noise: Noise,
+        n_jobs: int | None,
+        keep_sums: bool = False,
+    ) -> None:
+        self.plan, self.places, self.unit, self.offset, self.noise = plan, places, unit, offset, noise
+        self.n_jobs, self.n_features, self.limit = n_jobs, places.shape[1], limit_of(plan)
+        self.keep_sums = keep_sums
+        self.batch_rows = min(max(ROWS_PER_PLACE * len(places), Reduction.batch_rows), MOST_ROWS)
+        width = plan.features.n_components if plan.features is not None else 200
+        self._n_parts = max(-(-8 * width**2 * len(places) // PART_BYTES), 1)
+
+    def start(self) -> State:
+        """See `Reduction`."""
+        return State({}, np.zeros(len(self.places), dtype=np.int64))
+
+    def update(self, state: State, batch: Batch) -> State:
+        """See `Reduction`."""
+        check_n_targets(batch.targets.shape[1], len(self.offset))
+        noise = self.noise(len(batch), batch.weights)
+        data = TrainingSet.of(in_units(batch.X, self.unit), batch.targets - self.offset, noise)
+
+        def work(part: slice) -> None:
+            found = data.neighbourhoods(self.places[part], self.plan.radius)
+            for i, near in zip(range(part.start, part.stop), found, strict=True):
+                if len(near):
+                    state.counts[i] += len(near)
+                    new = Points(data.X[near] - self.places[i], data.y[near], data.noise[near])
+                    state.pieces[i] = self._with_points(state.pieces.get(i), new)
+
+        thread_map(work, batches(len(self.places)), self.n_jobs)
+        w = batch.weights
+        state.n += len(batch)
+        state.weight += float(len(batch) if w is None else w.sum())
+        state.total = state.total + (batch.targets.sum(axis=0) if w is None else w @ batch.targets)
+        return state
+
+    def _with_points(self, piece: Piece | None, new: Points) -> Piece:
+        """A piece with points taken in; sums are overwritten."""
+        if isinstance(piece, Points):
+            new = piece.and_more(new)
+        if not isinstance(piece, Sums) and len(new) <= self.limit:
+            return new
+        gram, cross = sums(self.plan, *new.arrays)
+        if not isinstance(piece, Sums):
+            return Sums(gram, cross)
+        piece.gram[...] += gram
+        piece.cross[...] += cross
+        return piece
+
+    def merge(self, first: State, second: State) -> State:
+        """See `Reduction`."""
+        pieces = dict(first.pieces)
+        for i, piece in second.pieces.items():
+            mine = pieces.get(i)
+            if mine is None:
+                pieces[i] = piece
+            elif isinstance(mine, Sums) and isinstance(piece, Sums):
+                pieces[i] = Sums(mine.gram + piece.gram, mine.cross + piece.cross)
+            elif isinstance(piece, Points):
+                pieces[i] = self._with_points(_owned(mine), piece)
+            else:
+                assert isinstance(mine, Points)
+                pieces[i] = self._with_points(_owned(piece), mine)
+        return State(
+            pieces,
+            first.counts + second.counts,
+            first.n + second.n,
+            first.weight + second.weight,
+            first.total + second.total,
+        )
+
+    def owned(self, state: State) -> State:
+        """See `Reduction`."""
+        return replace(
+            state, pieces={i: _owned(piece) for i, piece in state.pieces.items()}, counts=np.array(state.counts)
+        )
+
+    def finish(self, state: State) -> Any:
+        """See `Reduction`."""
+        return state if self.keep_sums else self.models(state)
+
+    def models(self, state: State) -> Finished:
+        """The models of all places; the state is used up."""
+
+        def one(i: int) -> tuple[int, LocalModel, Points | None]:
+            piece = state.pieces.pop(i)  # each is let go as its model is made, so that both are never all in memory
+            if isinstance(piece, Points):
+                return i, fit_one(self.plan, *piece.arrays), piece
+            return i, finish(self.plan, piece.gram, piece.cross), None
+
+        made = thread_map(one, list(state.pieces), self.n_jobs)
+        models = {i: model for i, model, _ in made}
+        points = {i: kept for i, _, kept in made if kept is not None}
+        return Finished(models, points, state.counts, state.n, state.weight, state.total)
+
+    # ---- parts -----------------------------------------------------------------------------------------------------
+
+    @property
+    def n_parts(self) -> int:
+        """See `Reduction`."""
+        return self._n_parts
+
+    def split(self, state: State) -> list[State]:
+        """See `Reduction`."""
+        n = self.n_parts
+        parts: list[dict[int, Piece]] = [{} for _ in range(n)]
+        for i, piece in state.pieces.items():
+            parts[i % n][i] = piece
+        # What is not of any one place goes with the first part.
+        return [replace(state, pieces=parts[0]), *(State(part) for part in parts[1:])]
+
+    def join(self, parts: list[Any]) -> Any:
+        """See `Reduction`."""
+        if self.keep_sums:
+            return replace(parts[0], pieces={i: piece for part in parts for i, piece in part.pieces.items()})
+        models = {i: model for part in parts for i, model in part.models.items()}
+        return replace(parts[0], models=models, points={i: p for part in parts for i, p in part.points.items()})
+
+
+def _owned(piece: Piece) -> Piece:
+    """A piece that may be overwritten; points never are."""
+    return Sums(piece.gram.copy(order="F"), piece.cross.copy()) if isinstance(piece, Sums) else piece
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """Models of the places that have data, the points of those in kernel space, and sums over all points.
+
+    Attributes
+    ----------
+    models : dict of LocalModel
+    points : dict of Points
+    counts, n, weight, total
+        See `State`.
+    """
+
+    models: dict[int, LocalModel]
+    points: dict[int, Points]
+    counts: Integers
+    n: int
+    weight: float
+    total: Any
+
+    def continued(self, reduction: LocalSums, new: State) -> Finished:
+        """The same with new data taken in: places without new data stay as they are."""
+        # Places may have been added at the end.
+        counts = np.concatenate([self.counts, np.zeros(len(new.counts) - len(self.counts), dtype=np.int64)])
+        touched = State({}, counts, self.n, self.weight, self.total)
+        for i in new.pieces:
+            model = self.models.get(i)
+            if i in self.points:
+                touched.pieces[i] = self.points[i]
+            elif isinstance(model, FeatureModel):
+                touched.pieces[i] = _sums_of(reduction.plan, model)
+        fresh = reduction.models(reduction.merge(touched, new))
+        points = {i: kept for i, kept in self.points.items() if i not in fresh.models}
+        return Finished(
+            {**self.models, **fresh.models},
+            {**points, **fresh.points},
+            fresh.counts,
+            fresh.n,
+            fresh.weight,
+            fresh.total,
+        )
+
+
+def _sums_of(plan: Plan, model: FeatureModel) -> Sums:
+    """The sums a model was made of."""
+    assert plan.features is not None
+    lower = np.tril(model.factor)
+    gram = np.asfortranarray(np.tril(lower @ lower.T))
+    gram.flat[:: len(gram) + 1] -= plan.features.precision
+    return Sums(gram, model.cross.copy())

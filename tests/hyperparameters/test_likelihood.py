@@ -1,0 +1,173 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.linalg import LinAlgError
+from scipy.stats import multivariate_normal
+from threadpoolctl import threadpool_limits
+
+import nearfield as nf
+from nearfield.features.gradients import is_differentiable, length_scale_gradients
+from nearfield.hyperparameters.likelihood import feature_log_likelihood, kernel_log_likelihood, packed_distances
+from nearfield.kernels import Kernel
+
+RNG = np.random.RandomState(0)
+X = RNG.uniform(-1, 1, (23, 3))
+Y = {k: RNG.randn(23, k) for k in (1, 3)}
+FACTORS = {"equal": None, "weighted": RNG.uniform(0.3, 3, 23)}
+
+KERNELS = {
+    "isotropic": Kernel.gaussian(0.8, 1.3),
+    "per column": Kernel.gaussian([0.8, 0.5, 1.5], 1.3),
+    "two scales": Kernel(np.array([[0.4], [1.5]]), np.array([0.7, 2.0])),
+    "two scales per column": Kernel(np.array([[0.4, 0.5, 0.6], [1.5, 1.0, 2.0]]), np.array([0.7, 2.0])),
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread_of_blas():
+    # The problems are small, and on a busy machine threads that wait for each other take longer than one alone.
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
+def finite_differences(function, theta, step=1e-5):
+    gradient = np.empty(len(theta))
+    for i in range(len(theta)):
+        forward, backward = theta.copy(), theta.copy()
+        forward[i] += step
+        backward[i] -= step
+        gradient[i] = (function(forward) - function(backward)) / (2 * step)
+    return gradient
+
+
+@pytest.mark.parametrize("factors", FACTORS)
+@pytest.mark.parametrize("k", Y)
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_kernel_form(kernel, k, factors):
+    factors = FACTORS[factors]
+    J, q = kernel.length_scales.shape
+
+    def value(theta):
+        moved = Kernel(np.exp(theta[: J * q]).reshape(J, q), np.exp(theta[J * q : -1]))
+        return kernel_log_likelihood(moved, float(np.exp(theta[-1])), X, Y[k], factors)[0]
+
+    found, gradient = kernel_log_likelihood(kernel, 0.2, X, Y[k], factors)
+    covariance = kernel(X, X) + 0.2 * np.diag(np.ones(23) if factors is None else factors)
+    assert_allclose(found, sum(multivariate_normal.logpdf(y, cov=covariance) for y in Y[k].T), rtol=1e-11)
+    theta = np.log([*kernel.length_scales.ravel(), *kernel.variances, 0.2])
+    assert_allclose(gradient, finite_differences(value, theta), rtol=1e-5, atol=1e-6)
+
+
+def test_a_length_scale_for_each_of_two_columns():
+    kernel = Kernel.gaussian([0.8, 0.5], 1.3)
+    value, gradient = kernel_log_likelihood(kernel, 0.2, X[:, :2], Y[1])
+    covariance = kernel(X[:, :2], X[:, :2]) + 0.2 * np.eye(23)
+    assert_allclose(value, multivariate_normal.logpdf(Y[1][:, 0], cov=covariance), rtol=1e-11)
+    assert gradient.shape == (4,)
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_gradients_do_not_depend_on_where_the_origin_is(kernel):
+    near = np.round(X * 2**10) / 2**10  # so that the points far away are as far from each other to the last digit
+    far = near + np.array([2.0**25, -(2.0**26), 0.0])
+    value, gradient = kernel_log_likelihood(kernel, 0.2, near, Y[3])
+    moved_value, moved_gradient = kernel_log_likelihood(kernel, 0.2, far, Y[3])
+    assert_allclose(moved_value, value, rtol=1e-6)
+    assert_allclose(moved_gradient, gradient, rtol=1e-5)
+
+
+def test_targets_may_be_whole_or_of_single_precision():
+    whole = np.arange(23)[:, None] - 11
+    for kernel in (KERNELS["isotropic"], KERNELS["per column"]):
+        expected = kernel_log_likelihood(kernel, 0.2, X, whole.astype(np.float64))
+        for dtype in (np.int32, np.float32):
+            value, gradient = kernel_log_likelihood(kernel, 0.2, X, whole.astype(dtype))
+            assert value == expected[0]
+            assert np.array_equal(gradient, expected[1])
+
+
+def test_distances_given_are_those_used():
+    value, gradient = kernel_log_likelihood(Kernel.gaussian(0.8, 1.3), 0.2, X, Y[1], None, packed_distances(2 * X))
+    expected, expected_gradient = kernel_log_likelihood(Kernel.gaussian(0.4, 1.3), 0.2, X, Y[1])
+    assert_allclose(value, expected, rtol=1e-12)
+    assert_allclose(gradient, expected_gradient, rtol=1e-10)
+
+
+def test_distances_computed_before_change_nothing():
+    kernel = KERNELS["two scales"]
+    with_them = kernel_log_likelihood(kernel, 0.2, X, Y[1], None, packed_distances(X))
+    without = kernel_log_likelihood(kernel, 0.2, X, Y[1])
+    assert with_them[0] == without[0]
+    assert np.array_equal(with_them[1], without[1])
+    # with a length scale per column they are of no use, and are not used
+    columns = KERNELS["per column"]
+    assert (
+        kernel_log_likelihood(columns, 0.2, X, Y[1], None, packed_distances(X))[0]
+        == kernel_log_likelihood(columns, 0.2, X, Y[1])[0]
+    )
+
+
+def test_inputs_are_not_modified():
+    distances = packed_distances(X)
+    before = X.copy(), Y[3].copy(), distances.copy()
+    kernel_log_likelihood(KERNELS["isotropic"], 0.2, X, Y[3], None, distances)
+    kernel_log_likelihood(KERNELS["per column"], 0.2, X, Y[3])
+    for array, copy in zip((X, Y[3], distances), before, strict=True):
+        assert np.array_equal(array, copy)
+
+
+def test_a_singular_covariance_raises():
+    with pytest.raises(LinAlgError, match=r"^The covariance matrix is not positive definite"):
+        kernel_log_likelihood(Kernel.gaussian(1.0), 0.0, np.zeros((3, 1)), np.ones((3, 1)))
+
+
+MAPS = {
+    "taylor": nf.TaylorFeatures(degree=4),
+    "fourier": nf.FourierFeatures(12, random_state=0),
+    "fourier, odd number": nf.FourierFeatures(9, random_state=0),
+    "fourier, orthogonal": nf.FourierFeatures(12, sampling="orthogonal", random_state=0),
+    "fourier, more than samples": nf.FourierFeatures(64, random_state=0),
+}
+
+
+@pytest.mark.parametrize("factors", FACTORS)
+@pytest.mark.parametrize("k", Y)
+@pytest.mark.parametrize("ard", [False, True])
+@pytest.mark.parametrize("feature_map", MAPS.values(), ids=MAPS)
+def test_feature_form(feature_map, ard, k, factors):
+    factors = FACTORS[factors]
+    q = 3 if ard else 1
+    scales = np.array([0.8, 0.5, 1.5])[:q]
+
+    def features(theta):
+        # The map is drawn at one length scale only, as it is in learning.
+        feature_map.set_params(length_scale=scales if ard else scales[0], variance=1.0).fit(X)
+        scaled = feature_map._scaled(X) * np.exp(np.log(scales) - theta[:q])
+        gradients = length_scale_gradients(feature_map.map_, scaled) * np.exp(0.5 * theta[q])
+        rows = feature_map._apply(scaled).T * np.exp(0.5 * theta[q])
+        return rows, gradients if ard else gradients.sum(axis=0)[None]
+
+    def value(theta):
+        return feature_log_likelihood(*features(theta), float(np.exp(theta[-1])), Y[k], factors)[0]
+
+    theta = np.log([*scales, 1.4, 0.3])
+    rows, gradients = features(theta)
+    found, gradient = feature_log_likelihood(rows, gradients, 0.3, Y[k], factors)
+    covariance = rows.T @ rows + 0.3 * np.diag(np.ones(23) if factors is None else factors)
+    assert_allclose(found, sum(multivariate_normal.logpdf(y, cov=covariance) for y in Y[k].T), rtol=1e-9)
+    assert_allclose(gradient, finite_differences(value, theta), rtol=1e-5, atol=1e-6)
+
+
+def test_features_that_repeat_each_other_are_named_in_the_warning():
+    rows = np.full((4, 1), 2.0**30) * np.array([1.0, -1.0, 1.0, 1.0])
+    with pytest.warns(RuntimeWarning, match=r"^The feature matrix is singular .* larger noise_variance"):
+        feature_log_likelihood(rows, [], 1.0, np.ones((4, 1)))
+
+
+def test_maps_without_derivatives_say_so():
+    assert is_differentiable(nf.TaylorFeatures())
+    assert is_differentiable(nf.FourierFeatures(sampling="orthogonal"))
+    for feature_map in (nf.MaclaurinFeatures(16, random_state=0), nf.FourierFeatures(16, sampling="structured")):
+        assert not is_differentiable(feature_map)
+    with pytest.raises(TypeError, match="MaclaurinMap"):
+        length_scale_gradients(nf.MaclaurinFeatures(16, random_state=0).fit(X).map_, X)

@@ -1,0 +1,196 @@
+"""How many length scales: found where they are, and not where they are not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import nearfield as nf
+from nearfield.hyperparameters import learning
+from nearfield.hyperparameters.scales import learn_with_scales
+from nearfield.hyperparameters.space import Fixed
+from nearfield.kernels import Kernel
+from nearfield.local.neighbourhoods import TrainingSet
+
+
+def waves(X, length_scale, rng, n=1500):
+    """A draw from a Gaussian process with a Gaussian kernel of unit variance, by random Fourier features."""
+    frequencies, phases = rng.standard_normal((n, X.shape[1])) / length_scale, rng.uniform(0, 2 * np.pi, n)
+    return (2 / n) ** 0.5 * np.cos(X @ frequencies.T + phases).sum(axis=1)
+
+
+def problem(length_scales, n=4000, side=30.0, noise=0.05, seed=0):
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(0, side, (n, 2))
+    y = sum(waves(X, scale, rng) for scale in length_scales) + noise**0.5 * rng.standard_normal(n)
+    return X, y
+
+
+def learn(X, y, n_scales):
+    centered = (y - y.mean())[:, None]
+    return learn_with_scales(
+        X, centered, n_scales, fixed=Fixed(), ard=False, rng=np.random.RandomState(0), time_budget=60.0, n_restarts=1
+    )
+
+
+def test_one_scale_stays_one():
+    learned = learn(*problem([2.0]), None)
+    assert learned.kernel.n_scales == 1
+    np.testing.assert_allclose(learned.kernel.length_scales, [[2.0]], rtol=0.1)
+
+
+def test_two_scales_are_found():
+    learned = learn(*problem([0.8, 8.0]), None)
+    assert learned.kernel.n_scales >= 2
+    lengths = learned.kernel.length_scales[:, 0]
+    assert np.min(np.abs(np.log(lengths / 0.8))) < 0.25
+    assert np.min(np.abs(np.log(lengths / 8.0))) < 0.5
+
+
+def test_two_scales_are_found_where_the_noise_is_given():
+    X, y = problem([0.8, 8.0])
+    model = nf.ExactGPRegressor(n_scales="auto", noise_variance=0.1, n_restarts=0, random_state=0).fit(X[:800], y[:800])
+    assert model.kernel_.n_scales >= 2
+    assert model.noise_variance_ == pytest.approx(0.1)
+
+
+@pytest.mark.filterwarnings("ignore:These estimates")
+def test_scales_that_coincide_are_merged_where_the_noise_is_given():
+    X, y = problem([2.0], n=800)
+    with pytest.warns(UserWarning, match="n_scales=3, but the data tell only"):
+        model = nf.ExactGPRegressor(n_scales=3, noise_variance=0.1, n_restarts=0, random_state=0).fit(X, y)
+    assert model.kernel_.n_scales < 3
+
+
+def test_learning_that_ran_out_of_time_says_so_with_several_scales(monkeypatch):
+    def stopped(*args, **options):
+        return replace(learning.learn(*args, **options), converged=False)
+
+    monkeypatch.setattr("nearfield.hyperparameters.scales.learn", stopped)
+    X, y = problem([0.8, 8.0], n=700)
+    with pytest.warns(ConvergenceWarning, match="before it converged"):
+        model = nf.ExactGPRegressor(n_scales=2, n_restarts=0, random_state=0).fit(X, y)
+    assert model.kernel_.n_scales == 2
+
+
+def test_more_scales_than_the_data_tell_apart_are_dropped_with_a_note():
+    X, y = problem([2.0], n=1500)
+    with pytest.warns(UserWarning, match="n_scales=3"):
+        model = nf.ExactGPRegressor(n_scales=3, random_state=0, n_restarts=0).fit(X[:600], y[:600])
+    assert np.size(model.length_scale_) < 3
+    assert np.all(np.isfinite(model.predict(X[600:700])))
+
+
+def test_coinciding_and_vanishing_components_are_merged_and_dropped():
+    kernel = Kernel(np.array([[5.0], [1.0], [1.1], [3.0]]), np.array([1.0, 0.5, 0.25, 1e-6]))
+    simple = kernel.simplified(0.1)
+    np.testing.assert_allclose(simple.length_scales, [[1.0], [5.0]])
+    np.testing.assert_allclose(simple.variances, [0.75, 1.0])
+
+
+def test_local_prediction_keeps_the_tolerance_with_several_scales():
+    X, y = problem([0.8, 8.0], n=5000)
+    given = {"length_scale": [0.8, 8.0], "signal_variance": [1.0, 1.0], "noise_variance": 0.05, "n_scales": 2}
+    train, test = slice(0, 4500), slice(4500, 5000)
+    mean_ref, std_ref = (
+        nf.ExactGPRegressor(**given).fit(X[train], y[train]).predict(X[test], return_std=True, include_noise=True)
+    )
+    model = nf.LocalGPRegressor(**given, tolerance=1e-2, random_state=0).fit(X[train], y[train])
+    assert model.report_.least_neighbours > 0
+    mean, std = model.predict(X[test], return_std=True, include_noise=True)
+    true = nf.metrics.kl_divergence(mean, std**2, mean_ref, std_ref**2).mean()
+    assert true <= 1e-2
+    assert true / 3 <= model.report_.divergence <= 3 * true
+    assert "length scales" in str(model.report_)
+
+
+def test_models_that_would_fill_the_memory_are_made_at_prediction(monkeypatch):
+    X, y = problem([0.8, 8.0], n=3000)
+    given = {"length_scale": [0.8, 8.0], "signal_variance": [1.0, 1.0], "noise_variance": 0.05, "n_scales": 2}
+    model = nf.LocalGPRegressor(**given, tolerance=0.05, random_state=0).fit(X, y)
+    assert model.report_.least_neighbours > 0
+    expected = model.predict(X[:300] + 0.01, return_std=True)
+    monkeypatch.setattr("nearfield.common.memory.available", lambda: 2**20)
+    frugal = nf.LocalGPRegressor(**given, tolerance=0.05, random_state=0).fit(X, y)
+    assert frugal.report_.model_bytes < model.report_.model_bytes
+    for found, wanted in zip(frugal.predict(X[:300] + 0.01, return_std=True), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-10)
+
+
+def test_far_from_all_data_the_prior_is_the_answer():
+    X, y = problem([0.8, 8.0], n=3000)
+    given = {"length_scale": [0.8, 8.0], "signal_variance": [1.0, 1.0], "noise_variance": 0.05, "n_scales": 2}
+    model = nf.LocalGPRegressor(**given, tolerance=0.05, random_state=0).fit(X, y)
+    mean, std = model.predict([[1e5, 1e5]], return_std=True)
+    np.testing.assert_allclose(mean, y.mean())
+    np.testing.assert_allclose(std, 2**0.5)
+
+
+def test_every_regressor_finds_the_number_of_scales():
+    X, y = problem([0.8, 8.0], n=1500)
+    features = nf.FourierFeatures(400, random_state=0)
+    for model in (nf.ExactGPRegressor(n_scales="auto"), nf.FeatureGPRegressor(features, n_scales="auto")):
+        model.set_params(random_state=0, n_restarts=0).fit(X, y)
+        assert len(model.length_scale_) == 2
+        np.testing.assert_allclose(np.log(model.length_scale_ / [0.8, 8.0]), 0.0, atol=0.8)  # few long waves fit in
+
+
+def test_where_points_lie_even_features_of_every_scale_stand_side_by_side():
+    X, y = problem([1.0, 4.0], n=9000, side=25.0)  # 14 points a squared length
+    given = {"length_scale": [1.0, 4.0], "signal_variance": [1.0, 1.0], "noise_variance": 0.05, "n_scales": 2}
+    train, test = slice(0, 8500), slice(8500, 9000)
+    exact = nf.ExactGPRegressor(**given).fit(X[train], y[train])
+    mean_ref, std_ref = exact.predict(X[test], return_std=True, include_noise=True)
+    model = nf.LocalGPRegressor(**given, tolerance=1e-2, random_state=0).fit(X[train], y[train])
+    short, long = model.feature_map_.degrees
+    assert short > long
+    mean, std = model.predict(X[test], return_std=True, include_noise=True)
+    true = nf.metrics.kl_divergence(mean, std**2, mean_ref, std_ref**2).mean()
+    assert true <= 1e-2
+    assert true / 3 <= model.report_.divergence <= 3 * true
+    # Outside, where the short scale says nothing, the long one still does, as in the exact process.
+    outside = np.array([[-4.0, 10.0], [12.0, 30.0], [29.0, 29.0]])
+    mean_ref, std_ref = exact.predict(outside, return_std=True)
+    mean, std = model.predict(outside, return_std=True)
+    np.testing.assert_allclose(mean, mean_ref, atol=0.2)  # against standard deviations above 1
+    np.testing.assert_allclose(std, std_ref, rtol=0.05)
+
+
+def test_neighbourhoods_are_extended_to_a_least_number():
+    X, _ = problem([1.0], n=2000)
+    data = TrainingSet.of(X, X, np.ones(len(X)))
+    centers = np.array([[15.0, 15.0], [60.0, 60.0]])
+    within, beyond = data.neighbourhoods(centers, 3.0, 20)
+    np.testing.assert_array_equal(np.sort(within), np.flatnonzero(np.sum((X - centers[0]) ** 2, axis=1) <= 9.0))
+    np.testing.assert_array_equal(np.sort(beyond), np.sort(np.argsort(np.sum((X - centers[1]) ** 2, axis=1))[:20]))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [
+        ({"n_scales": 0}, "n_scales"),
+        ({"n_scales": "two"}, "n_scales"),
+        ({"length_scale": [1.0, 2.0], "signal_variance": [1.0, 1.0, 1.0], "n_scales": 2}, "signal_variance"),
+        ({"length_scale": [1.0, 2.0, 3.0], "n_scales": 2}, "length_scale"),
+    ],
+)
+def test_bad_scales_are_named(parameters, name):
+    X, y = problem([2.0], n=50)
+    with pytest.raises(ValueError, match=f"'{name}'"):
+        nf.ExactGPRegressor(**parameters).fit(X, y)
+
+
+def test_equal_length_scales_are_right_all_the_same():
+    X, y = problem([2.0], n=200)
+    two = nf.ExactGPRegressor(length_scale=[2.0, 2.0], signal_variance=[0.5, 0.5], noise_variance=0.05, n_scales=2)
+    one = nf.ExactGPRegressor(length_scale=2.0, signal_variance=1.0, noise_variance=0.05)
+    np.testing.assert_allclose(two.fit(X, y).predict(X), one.fit(X, y).predict(X), rtol=1e-8)
+
+
+def test_blending_that_has_no_effect_is_said():
+    X, y = problem([0.3, 8.0], n=1600)
+    given = {"length_scale": [0.3, 8.0], "signal_variance": [1.0, 1.0], "noise_variance": 0.05, "n_scales": 2}
+    with pytest.warns(UserWarning, match="blend=True has no effect"):
+        model = nf.LocalGPRegressor(**given, tolerance=0.1, blend=True, random_state=0).fit(X, y)
+    assert model.report_.radius is None

@@ -1,0 +1,493 @@
+"""The report page: its content, and in a real browser that it draws and answers."""
+
+import json
+import re
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.kernel_approximation import Nystroem
+
+import nearfield as nf
+from nearfield import webpage
+from nearfield.reporting.page._maps import grid_shape
+from nearfield.reporting.page._numbers import number, pack, unpack
+from nearfield.reporting.page._slices import base_of
+from nearfield.reporting.page._svg import Chart, Scale, fitted
+
+FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09, "random_state": 0}
+HOSTILE = "<script>alert('x')</script>"
+
+
+def data(n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 8, (n, d))
+    return X, np.sin(X[:, 0]) + 0.3 * rng.standard_normal(n)
+
+
+@pytest.fixture(scope="module")
+def plane():
+    X, y = data(2000, 2)
+    return nf.LocalGPRegressor(**FIXED, n_scales=1, tolerance=1e-2).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def page_of_plane(plane):
+    return webpage.build(plane, *data(300, 2, seed=1), columns=[HOSTILE, "y & z"], target="<b>height</b>")
+
+
+@pytest.fixture(scope="module")
+def page_of_line():
+    X, y = data(80, 1)
+    return webpage.build(nf.ExactGPRegressor(**FIXED).fit(X, y), X, y)
+
+
+@pytest.fixture(scope="module")
+def page_of_space():
+    X, y = data(400, 4)
+    return webpage.build(nf.LocalGPRegressor(**FIXED, n_scales=1).fit(X, y))
+
+
+def content(page):
+    """What the script is given."""
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
+
+
+# ---- parts -------------------------------------------------------------------------------------------------------
+
+
+def test_packed_numbers_come_back():
+    values = np.array([-3.0, 0.1, np.nan, 1e3, np.inf])
+    back = unpack(json.loads(json.dumps(pack(values))))
+    np.testing.assert_allclose(back[[0, 1, 3]], values[[0, 1, 3]], atol=0.5 * 1003 / 65534 * 1.001)
+    assert np.isnan(back[[2, 4]]).all()
+    np.testing.assert_array_equal(unpack(pack(np.full(3, 7.5))), 7.5)
+    np.testing.assert_array_equal(unpack(pack(np.full(2, np.nan))), np.nan)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (12345.678, "12\u202f346"),
+        (-0.01234567, "\N{MINUS SIGN}0.01235"),
+        (1e-7, "10⁻⁷"),
+        (3.4e-7, "3.4\u00a0\N{MULTIPLICATION SIGN}\u00a010⁻⁷"),
+        (float("nan"), "none"),
+    ],
+)
+def test_numbers_for_readers(value, text):
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(("low", "high", "log"), [(-3, 17, False), (0.2, 0.4, False), (1e-7, 30.0, True), (2, 7, True)])
+def test_ticks_are_few_and_on_the_axis(low, high, log):
+    ticks = Scale(low, high, "x", log).ticks()
+    assert 2 <= len(ticks) <= 8
+    assert all(low <= tick <= high for tick in ticks)
+
+
+def test_an_axis_around_equal_values_is_not_empty():
+    for scale in (Scale.around([3.0, 3.0], "x"), Scale.around([0.0], "x"), Scale.around([1e-3], "x", log=True)):
+        assert scale.low < scale.high
+        assert scale.ticks()
+
+
+@pytest.mark.parametrize("text", ["", "short", "rainfall in June (mm a day)"])
+def test_labels_that_have_room_stay_whole(text):
+    assert fitted(text, 256) == text
+
+
+@pytest.mark.parametrize("letter", ["a", "M", "気"])
+def test_long_labels_are_cut_to_the_room_they_have(letter):
+    cut = fitted(letter * 100, 256)
+    assert cut.endswith("…")
+    assert 15 < len(cut) < 35
+    assert len(fitted(letter * 100, 346)) > len(cut)
+
+
+def test_charts_place_points_where_they_belong():
+    chart = Chart(Scale(0, 10, "a<b"), Scale(0, 1, "y"), '"quoted"', width=480, height=258)
+    chart.mark(5, 0.5, "dot", "<t>")
+    svg = chart.svg()
+    assert 'cx="267.0" cy="112.0"' in svg  # the middle of 68 to 466, and of 12 to 212
+    assert "<t>" not in svg
+    assert "a&lt;b" in svg
+    assert 'aria-label="&quot;quoted&quot;"' in svg
+
+
+@pytest.mark.parametrize("aspect", [1e-9, 0.7, 1.0, 2.0, 1e9])
+def test_grids_of_maps_stay_small(aspect):
+    nx, ny = grid_shape(aspect)
+    assert 0.4 <= nx / ny <= 2.6
+    assert nx * ny <= 72_000
+
+
+# ---- content -----------------------------------------------------------------------------------------------------
+
+
+def test_names_from_strangers_are_only_text(page_of_plane):
+    assert HOSTILE not in page_of_plane
+    assert "<b>height" not in page_of_plane
+    assert content(page_of_plane)["map"]["names"] == [HOSTILE, "y & z"]
+
+
+def test_the_page_is_small_and_asks_for_nothing(page_of_plane, page_of_line, page_of_space):
+    for page in (page_of_plane, page_of_line, page_of_space):
+        assert len(page.encode()) < 2_000_000
+        assert not re.search(r"""(src|href|action)\s*=\s*["'](?!data:)""", page.split("<script", 1)[0])
+        assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+        assert "https://" not in page
+
+
+def test_the_page_says_what_the_report_says(plane, page_of_plane):
+    report = plane.report_
+    for text in (report.method, report.reason, f"{report.n_probes} probes", "0.61", number(report.divergence, 2)):
+        assert text in page_of_plane
+    assert page_of_plane.count('<circle class="candidate') == len(report.trials)
+    assert page_of_plane.count("candidate taken") == 1
+
+
+def test_the_map_is_the_predictions(plane, page_of_plane):
+    one = content(page_of_plane)["map"]
+    (nx, ny), ((x0, x1), (y0, y1)) = one["shape"], one["bounds"]
+    column, row = nx // 3, ny // 4
+    point = [[x0 + (column + 0.5) / nx * (x1 - x0), y0 + (row + 0.5) / ny * (y1 - y0)]]
+    mean, std = plane.predict(point, return_std=True)
+    step = (one["mean"]["hi"] - one["mean"]["lo"]) / 65534
+    assert unpack(one["mean"])[row * nx + column] == pytest.approx(mean[0], abs=step)
+    assert unpack(one["std"])[row * nx + column] == pytest.approx(std[0], abs=step)
+    assert one["centres"]["n"] == len(plane.centers_)
+
+
+def test_slices_go_through_the_medians(page_of_space):
+    X, y = data(400, 4)
+    model = nf.LocalGPRegressor(**FIXED, n_scales=1).fit(X, y)
+    slices = content(page_of_space)["slices"]
+    assert [one["name"] for one in slices] == ["x0", "x1", "x2", "x3"]
+    one = slices[2]
+    point = np.median(X, axis=0)
+    point[2] = one["x"][1]
+    assert unpack(one["mean"])[-1] == pytest.approx(model.predict([point])[0], abs=1e-4)
+    pictures = re.findall(r"<figure class=\"slice\".*?</figure>", page_of_space, re.S)
+    heights = {tuple(re.findall(r"text-anchor=\"end\">(.*?)<", picture)) for picture in pictures}
+    assert len(pictures) == 4
+    assert len(heights) == 1  # one vertical axis for all
+
+
+def test_slices_go_through_a_category_that_exists():
+    rng = np.random.default_rng(0)
+    town = np.eye(4)[rng.choice(4, 101, p=[0.2, 0.4, 0.2, 0.2])] * (1 + 1e-15)
+    height = rng.uniform(0, 1, 101)
+    base = base_of(np.column_stack([height, town]))
+    assert base.tolist() == [np.median(height), 0, 1, 0, 0]
+
+
+def towns(n=300, seed=0, kinds=("sea", "hill <b>", "plain")):
+    """Height and a category a row, as the command line encodes it; targets differ by category."""
+    rng = np.random.default_rng(seed)
+    which = rng.choice(len(kinds), n)
+    X = np.column_stack([rng.uniform(0, 3, n), np.eye(len(kinds))[which]])
+    y = np.sin(X[:, 0]) + 2.0 * which + 0.1 * rng.standard_normal(n)
+    return X, y, ["height", *(f"town={kind}" for kind in kinds)]
+
+
+def test_categories_stand_side_by_side():
+    X, y, columns = towns()
+    model = nf.ExactGPRegressor(length_scale=1.0, signal_variance=4.0, noise_variance=0.01).fit(X, y)
+    page = webpage.build(model, X, y, columns=columns)
+    assert [one["name"] for one in content(page)["slices"]] == ["height"]
+    (chart,) = re.findall(r"<figure><svg.*?</svg></figure>", page, re.S)
+    base = base_of(X)
+    expected = []
+    for j in (1, 2, 3):
+        point = base.copy()
+        point[1:], point[j] = 0, 1
+        expected.append(number(model.predict([point])[0]))
+    said = re.search(r'aria-label="target by town: (.*?), with 95 % intervals"', chart)[1]
+    assert said == f"sea {expected[0]}, hill &lt;b&gt; {expected[1]}, plain {expected[2]}"
+    assert ">hill &lt;b&gt;</text>" in chart
+    assert chart.count('class="curve"') == 3
+
+
+def test_many_categories_are_cut_to_the_most_common():
+    X, y, columns = towns(kinds=[f"k{i}" for i in range(12)])
+    model = nf.ExactGPRegressor(length_scale=1.0, signal_variance=4.0, noise_variance=0.01).fit(X, y)
+    page = webpage.build(model, X, y, columns=columns)
+    assert "town (8 most common of 12)" in page
+
+
+def test_columns_that_are_no_categories_of_one_are_slices():
+    X, y, columns = towns()
+    X[0, 1:] = 1  # all at once: these are flags, and no categories
+    model = nf.ExactGPRegressor(length_scale=1.0, signal_variance=4.0, noise_variance=0.01).fit(X, y)
+    assert len(content(webpage.build(model, X, y, columns=columns))["slices"]) == 4
+
+
+def test_estimates_on_a_bound_are_named_by_column():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 3, (200, 3))
+    y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = nf.ExactGPRegressor(ard=True, random_state=0).fit(X, y)
+    assert model.learned_.on_bounds
+    page = webpage.build(model, X, y, columns=["height", "width", "depth"])
+    assert "On a bound of what was allowed: a length scale of width (" in page
+
+
+def test_scores_and_charts_are_of_the_data(plane, page_of_plane, page_of_space):
+    X, y = data(300, 2, seed=1)
+    assert number(nf.metrics.rmse(y, plane.predict(X))) in page_of_plane
+    assert "Calibration." in page_of_plane
+    assert "Calibration." not in page_of_space
+
+
+def test_a_projection_draws_a_map_of_other_inputs():
+    X = np.random.default_rng(0).standard_normal((200, 3))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    model = nf.ExactGPRegressor(**FIXED).fit(X, X[:, 2])
+
+    def to_inputs(p):
+        lon, lat = np.radians(p).T
+        return np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
+
+    def from_inputs(p):
+        return np.degrees(np.column_stack([np.arctan2(p[:, 1], p[:, 0]), np.arcsin(p[:, 2])]))
+
+    sphere = webpage.Projection(("lon", "lat"), ((-180, 180), (-90, 90)), to_inputs, from_inputs)
+    one = content(webpage.build(model, projection=sphere, inverse=lambda z: z**3))["map"]
+    (nx, ny), top = one["shape"], unpack(one["mean"])[-1]
+    mean, std = model.predict(to_inputs(np.array([[180 - 180 / nx, 90 - 90 / ny]])), return_std=True)
+    assert top == pytest.approx(mean[0] ** 3, abs=1e-4)
+    assert unpack(one["std"])[-1] == pytest.approx(((mean + std) ** 3 - (mean - std) ** 3)[0] / 2, abs=1e-4)
+    assert one["words"][0] == "median"
+
+
+def test_models_of_every_kind_have_a_page(page_of_line):
+    assert "This is the exact Gaussian process" in page_of_line
+    X, y = data(60, 3)
+    features = nf.FeatureGPRegressor(nf.FourierFeatures(32, random_state=0), ard=False, **FIXED).fit(X, y)
+    assert "was not measured" in webpage.build(features, X, y)
+    several = nf.LocalGPRegressor(**{**FIXED, "length_scale": [1.0, 2.0, 3.0]}).fit(X, np.column_stack([y, y]))
+    page = webpage.build(several, X, np.column_stack([y, y]))
+    assert "2 targets" in page
+    assert '<th scope="row">x2</th><td>3</td>' in page
+
+
+def test_models_at_the_edges_have_a_page():
+    X = np.arange(12.0).reshape(6, 2) ** 1.5
+    certain = nf.ExactGPRegressor(length_scale=1.0, signal_variance=1.0, noise_variance=0.0).fit(X, X[:, 0])
+    assert "coverage" in webpage.build(certain, X, X[:, 0])  # with no noise at all
+    flat = nf.ExactGPRegressor(**FIXED).fit(np.ones((5, 1)), np.zeros(5))
+    assert "<svg" in webpage.build(flat, np.ones((1, 1)), [0.0])  # nothing varies, and there is one observation
+    X, y = data(60, 2)
+    foreign = nf.FeatureGPRegressor(Nystroem(n_components=20, random_state=0)).fit(X, y)
+    assert "length scale of its own" in webpage.build(foreign, X, y)
+    wide = nf.ExactGPRegressor(**FIXED).fit(np.random.default_rng(0).standard_normal((40, 30)), np.arange(40.0))
+    assert "6 more columns are not shown" in webpage.build(wide)
+
+
+def test_what_does_not_fit_together_is_refused(plane):
+    with pytest.raises(ValueError, match="2 columns"):
+        webpage.build(plane, columns=["a"])
+    with pytest.raises(ValueError, match="y was given without X"):
+        webpage.build(plane, y=[1.0])
+    with pytest.raises(ValueError, match="features"):
+        webpage.build(plane, np.ones((5, 3)), np.ones(5))
+    with pytest.raises(ValueError, match="features"):
+        webpage.build(plane, np.ones((5, 3)))
+    with pytest.raises(ValueError, match="inconsistent"):
+        webpage.build(plane, np.ones((5, 2)), np.ones(4))
+    X, y = data(60, 3)
+    features = nf.FeatureGPRegressor(nf.FourierFeatures(32, random_state=0), **FIXED).fit(X, y)
+    with pytest.raises(ValueError, match="give X"):
+        webpage.build(features)
+
+
+def test_a_file_is_written_whole_or_not_at_all(plane, tmp_path):
+    target = tmp_path / "report.html"
+    plane.to_html(target, title="A & B")
+    assert "<h1>A &amp; B</h1>" in target.read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match="columns"):
+        plane.to_html(target, columns=["a"])
+    with pytest.raises(FileNotFoundError):
+        plane.to_html(tmp_path / "nowhere" / "report.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+# ---- in a browser ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        pytest.skip("no chromium is installed")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser, tmp_path):
+    """Open HTML in a tab; at the end, nothing may have been asked for or complained about."""
+    troubles, tabs = [], []
+
+    def open_page(html, **options):
+        (tmp_path / "page.html").write_text(html, encoding="utf-8")
+        tab = browser.new_page(**{"viewport": {"width": 1000, "height": 800}, **options})
+        address = (tmp_path / "page.html").as_uri()
+        tab.on("console", lambda message: troubles.append(message.text))
+        tab.on("pageerror", lambda error: troubles.append(str(error)))
+        tab.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
+        tab.on(
+            "request", lambda r: troubles.append(r.url) if r.url != address and not r.url.startswith("data:") else None
+        )
+        tab.goto(address)
+        tabs.append(tab)
+        return tab
+
+    yield open_page
+    for tab in tabs:
+        tab.close()
+    assert troubles == []
+
+
+def colours(tab):
+    """Number of different colours on the canvas."""
+    return tab.evaluate(
+        """() => { const c = document.getElementById("canvas");
+        const d = new Uint32Array(c.getContext("2d").getImageData(0, 0, c.width, c.height).data.buffer);
+        return new Set(d).size; }"""
+    )
+
+
+def view(tab):
+    return tab.evaluate("() => { const d = document.getElementById('canvas').dataset; return [+d.x, +d.y, +d.zoom]; }")
+
+
+def test_only_the_own_script_runs(browser, page_of_line, tmp_path):
+    smuggled = "<script>document.title = 'bad'</script><img src=x onerror=\"document.title = 'bad'\">"
+    (tmp_path / "page.html").write_text(page_of_line.replace("<h1>", smuggled + "<h1>"), encoding="utf-8")
+    tab = browser.new_page()
+    tab.goto((tmp_path / "page.html").as_uri())
+    tab.locator(".slice svg").hover()
+    assert tab.title() != "bad"
+    assert tab.locator(".slice output").inner_text().startswith("x0 = ")
+    tab.close()
+
+
+def test_the_map_is_drawn_and_answers_the_pointer(visit, plane, page_of_plane):
+    tab = visit(page_of_plane)
+    assert colours(tab) > 500
+    canvas = tab.locator("#canvas")
+    canvas.hover(position={"x": 300, "y": 250})
+    said = tab.locator("#readout").inner_text()
+    values = [float(v.replace("\N{MINUS SIGN}", "-")) for v in re.findall(r"[−\d.]+(?=[,:]|$)", said)]  # noqa: RUF001
+    x, y, mean, std = values
+    expected = plane.predict([[x, y]], return_std=True)
+    assert mean == pytest.approx(expected[0][0], abs=0.05)
+    assert std == pytest.approx(expected[1][0], abs=0.02)
+    assert tab.locator("#tip").is_visible()
+    assert HOSTILE in tab.locator("#tip").inner_text()
+    tab.mouse.move(5, 5)
+    assert not tab.locator("#tip").is_visible()
+
+
+def test_the_map_zooms_at_the_pointer_and_is_dragged(visit, page_of_plane):
+    tab = visit(page_of_plane)
+    tab.locator("#canvas").hover(position={"x": 300, "y": 250})
+    before = tab.locator("#readout").inner_text()
+    tab.mouse.wheel(0, -600)
+    tab.wait_for_function("document.getElementById('canvas').dataset.zoom > 1.5")
+    coordinates = [re.findall(r"[\d.]+", text)[0] for text in (before, tab.locator("#readout").inner_text())]
+    assert float(coordinates[0]) == pytest.approx(float(coordinates[1]), abs=0.02)  # what was under it still is
+    x, y, zoom = view(tab)
+    box = tab.locator("#canvas").bounding_box()
+    tab.mouse.move(box["x"] + 400, box["y"] + 200)
+    tab.mouse.down()
+    tab.mouse.move(box["x"] + 340, box["y"] + 230, steps=4)
+    tab.mouse.up()
+    moved = view(tab)
+    assert moved[0] > x
+    assert moved[1] > y
+    assert moved[2] == zoom
+
+
+def test_the_map_obeys_buttons_and_keys(visit, page_of_plane):
+    tab = visit(page_of_plane)
+    tab.get_by_role("button", name="Zoom in").click()
+    tab.get_by_role("button", name="Zoom in").click()
+    assert view(tab)[2] == pytest.approx(1.6**2, abs=0.01)
+    tab.get_by_role("button", name="Zoom out").click()
+    assert view(tab)[2] == pytest.approx(1.6, abs=0.01)
+    tab.locator("#canvas").focus()
+    x, y, _ = view(tab)
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("ArrowDown")
+    assert view(tab)[0] > x
+    assert view(tab)[1] < y
+    assert "mean" in tab.locator("#readout").inner_text()
+    tab.keyboard.press("0")
+    assert view(tab)[2] == 1
+
+
+def test_the_map_shows_other_layers(visit, page_of_plane):
+    tab = visit(page_of_plane)
+    picture = "document.getElementById('canvas').toDataURL()"
+    seen = {tab.evaluate(picture)}
+    tab.locator(".choice").get_by_text("standard deviation").click()
+    seen.add(tab.evaluate(picture))
+    assert "standard deviation of <b>height</b>" in tab.locator("#what").inner_text()
+    for name in ("training points", "centres"):
+        tab.get_by_label(name).check()
+        seen.add(tab.evaluate(picture))
+    assert len(seen) == 4
+
+
+def test_a_pinch_zooms(visit, page_of_plane):
+    tab = visit(page_of_plane)
+    tab.evaluate(
+        """() => { const c = document.getElementById("canvas"), b = c.getBoundingClientRect();
+        c.setPointerCapture = () => {};
+        const send = (type, id, x) => c.dispatchEvent(new PointerEvent(type,
+            { pointerId: id, pointerType: "touch", clientX: b.left + x, clientY: b.top + 150, bubbles: true }));
+        send("pointerdown", 1, 200); send("pointerdown", 2, 300);
+        send("pointermove", 2, 400); send("pointerup", 1, 200); send("pointerup", 2, 400); }"""
+    )
+    assert view(tab)[2] == pytest.approx(2, abs=0.01)
+
+
+def test_slices_answer_the_pointer_and_keys(visit, page_of_space):
+    tab = visit(page_of_space)
+    figure = tab.locator(".slice").nth(1)
+    figure.locator("svg").hover()
+    said = figure.locator("output").inner_text()
+    assert said.startswith("x1 = ")
+    figure.focus()
+    tab.keyboard.press("ArrowRight")
+    assert figure.locator("output").inner_text() != said
+
+
+@pytest.mark.parametrize("name", ["page_of_plane", "page_of_line", "page_of_space"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_readable_on_a_phone(visit, request, name, scheme):
+    tab = visit(request.getfixturevalue(name), viewport={"width": 375, "height": 700}, color_scheme=scheme)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 375
+    sizes = tab.evaluate("[...document.querySelectorAll('svg text')].map(t => t.getBoundingClientRect().height)")
+    assert min(sizes) > 8
+    back, ink = tab.evaluate("(s => [s.backgroundColor, s.color])(getComputedStyle(document.body))")
+    dark = sum(map(int, re.findall(r"\d+", back)[:3])) < sum(map(int, re.findall(r"\d+", ink)[:3]))
+    assert dark == (scheme == "dark")
+
+
+def test_the_page_prints(visit, page_of_plane):
+    tab = visit(page_of_plane, color_scheme="dark")
+    tab.emulate_media(media="print", color_scheme="dark")
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not tab.locator(".tools").is_visible()
+    assert tab.pdf().startswith(b"%PDF")
