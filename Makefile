@@ -71,6 +71,7 @@ check: $(VENV)/.dev-installed  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 mutants: $(VENV)/.mutants-installed  ## break the core line by line, and list what no test notices (about 10 minutes)
 	rm -rf mutants

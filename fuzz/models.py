@@ -18,6 +18,7 @@ import numpy as np
 import nearfield as nf
 from nearfield import io, webpage
 from nearfield.cli._account import account
+from nearfield.local.engine import RaggedEngine
 from nearfield.local.predictor import LocalPredictor
 from nearfield.persistence import container
 
@@ -114,8 +115,8 @@ def by_number(model: Any) -> Any:
         p.placement, reach=np.full(len(p.placement.centers), 1.0), cells=None, lattice=None, spacing=None
     )
     plan = replace(p.plan, radius=None, features=None, count=8)
-    model._predictor = LocalPredictor.fit(plan, p.data, placement, True, 1)
-    model.spacing_ = model.radius_ = model.feature_map_ = None
+    predictor = LocalPredictor.fit(plan, p.data, placement, True, RaggedEngine(1))
+    model._store(replace(model._fitted, predictor=predictor, spacing=None))
     return model
 
 

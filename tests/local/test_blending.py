@@ -4,11 +4,12 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from nearfield import metrics
-from nearfield.common import memory
 from nearfield.features import taylor
 from nearfield.kernels import Kernel
 from nearfield.local import blending
-from nearfield.local.centers import Lattice, place
+from nearfield.local import predictor as predictor_module
+from nearfield.local.centers import Lattice, Placement, place
+from nearfield.local.engine import RaggedEngine
 from nearfield.local.features import LocalFeatures
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.plan import Plan
@@ -22,8 +23,8 @@ STEP = 1e-9
 def weights_by_cell(lattice, X):
     """For each point the weight of each cell, as a list of dictionaries."""
     found = [{} for _ in X]
-    for members, cells, weights in blending.share_cells(lattice, X):
-        for i, cell, weight in zip(members.tolist(), cells.tolist(), weights.tolist(), strict=True):
+    for members, middles, weights in blending.weights_of_cells(lattice, X):
+        for i, cell, weight in zip(members.tolist(), lattice.cells(middles).tolist(), weights.tolist(), strict=True):
             assert tuple(cell) not in found[i]
             found[i][tuple(cell)] = weight
     return found
@@ -75,8 +76,10 @@ def test_weights_are_continuous(d):
 
 def weights_by_center(centers, X, spacing):
     """Weight of each centre at each point, (m, C)."""
-    tree = cKDTree(centers)
-    counts, found, weights = blending.share_centers(tree, X, tree.query(X)[0], spacing, 1)
+    placement, engine = Placement(centers, spacing, None), RaggedEngine(1)
+    reach = blending.reach_of_centers(engine.nearest(placement, X, True)[0], spacing)
+    counts, found = engine.within(placement, X, reach)
+    weights = blending.weights_of_centers(centers, X, counts, found, reach)
     result = np.zeros((len(X), len(centers)))
     result[np.repeat(np.arange(len(X)), counts), found] = weights
     return result
@@ -111,7 +114,7 @@ def test_shares_of_centres_are_continuous(d):
 
 
 def test_cells_are_opened_beyond_the_spacing():
-    shares = blending.share_opened(2 * np.array([0, 0.95, 1, (1 + blending.REACH) / 2, blending.REACH, 50]), 2.0)
+    shares = blending.weight_of_opened_cells(2 * np.array([0, 0.95, 1, (1 + blending.REACH) / 2, blending.REACH, 50]), 2.0)
     np.testing.assert_allclose(shares, [0, 0, 0, 0.5, 1, 1], atol=1e-12)
 
 
@@ -149,7 +152,7 @@ def predictor(sample=uniform, n=1500, spacing=1.4, radius=2.5, degree=8, kind="g
     data = TrainingSet.of(X, y - y.mean(), np.full(len(X), NOISE))
     plan = Plan(kernel, radius, LocalFeatures.of(kernel, (taylor.sample(2, degree),)))
     placement = place(kind, X, spacing, 30, rng)
-    return LocalPredictor.fit(plan, data, placement, open_centers, 1)
+    return LocalPredictor.fit(plan, data, placement, open_centers, RaggedEngine(1))
 
 
 def across_borders(local_predictor, n=300):
@@ -239,8 +242,7 @@ def test_in_chunks_the_answers_are_the_same(monkeypatch):
     model = predictor(with_hole)
     X = np.random.RandomState(6).uniform(-2, 10, (200, 2))
     whole = model.predict_blended(X, True)
-    batches = memory.batches
-    monkeypatch.setattr(memory, "batches", lambda n, size=64: batches(n, min(size, 17)))
+    monkeypatch.setattr(predictor_module, "BLENDED_ROWS", 17)
     parts = model.predict_blended(X, True)
     np.testing.assert_allclose(parts[0], whole[0], atol=1e-12)
     np.testing.assert_allclose(parts[1], whole[1], atol=1e-12)
@@ -277,7 +279,7 @@ def test_blending_in_many_columns():
     kernel = Kernel.gaussian(1.0)
     data = TrainingSet.of(X, np.sin(X.sum(axis=1, keepdims=True)), np.full(400, NOISE))
     plan = Plan(kernel, 2.0, LocalFeatures.of(kernel, (taylor.sample(6, 3),)))
-    model = LocalPredictor.fit(plan, data, place("net", X, 1.0, None, rng), True, 1)
+    model = LocalPredictor.fit(plan, data, place("net", X, 1.0, None, rng), True, RaggedEngine(1))
     exact = KernelPosterior.from_points(kernel, X, data.y, data.noise)
     test = rng.uniform(-0.5, 2.5, (100, 6))  # many of them beyond the spacing of all centres
     mean_ref, variance_ref = exact.mean_and_variance(test)

@@ -7,6 +7,7 @@ from nearfield.features import taylor
 from nearfield.kernels import Kernel
 from nearfield.local import ensemble
 from nearfield.local.centers import place
+from nearfield.local.engine import RaggedEngine
 from nearfield.local.features import LocalFeatures
 from nearfield.local.model import KernelModel
 from nearfield.local.neighbourhoods import TrainingSet
@@ -36,7 +37,7 @@ def training(n=700, seed=0, hole=True):
 def make(data, kind="grid", spacing=1.5, radius=5.0, degree=30, open_centers=True, n_jobs=1, n_centers=20):
     plan = Plan(KERNEL, radius, LocalFeatures.of(KERNEL, (taylor.sample(2, degree),)))
     placement = place(kind, data.X, spacing, n_centers, np.random.RandomState(0))
-    return LocalPredictor.fit(plan, data, placement, open_centers, n_jobs)
+    return LocalPredictor.fit(plan, data, placement, open_centers, RaggedEngine(n_jobs))
 
 
 def divergence(model, test, blended=False):
@@ -187,13 +188,17 @@ def parts_of(data, *bounds):
     ]
 
 
+def with_more(model, data):
+    return model.updated(data.X, data.y[:, :-1], data.noise, forget=False)
+
+
 @pytest.mark.parametrize("degree", [3, 30])
 def test_taking_in_more_data_equals_a_new_predictor(degree):
     data = training()
     first, second, third = parts_of(data, 150, 300)
     model = make(first, degree=degree)
-    updated = model.updated(second).updated(third)
-    again = LocalPredictor.fit(model.plan, data, model.placement, True, 1)
+    updated = with_more(with_more(model, second), third)
+    again = LocalPredictor.fit(model.plan, data, model.placement, True, RaggedEngine(1))
     assert len(model.data.X) == 150  # the first is left as it was
     for name in ("predict", "predict_blended"):
         found, expected = (getattr(p, name)(everywhere(), True) for p in (updated, again))
@@ -207,7 +212,7 @@ def test_new_data_far_from_all_centres_count():
     rng = np.random.RandomState(4)
     X = rng.uniform(100, 103, (80, 2))
     far = TrainingSet.of(X, np.stack([field(X), field(X[:, ::-1])], axis=1), np.full(80, NOISE))
-    model = make(near).updated(far)
+    model = with_more(make(near), far)
     test = rng.uniform(99, 104, (100, 2))
     assert divergence(model, test) < 3e-3
     assert divergence(model, test, blended=True) < 3e-3
@@ -232,7 +237,7 @@ def test_the_estimate_of_memory_holds_for_every_kind_of_neighbourhood(has_featur
     data = training()
     features = LocalFeatures.of(KERNEL, (taylor.sample(2, 8),)) if has_features else None
     plan = Plan(KERNEL, radius, features, count=count)
-    model = LocalPredictor.fit(plan, data, place("grid", data.X, 1.5, 0, np.random.RandomState(0)), False, 1)
+    model = LocalPredictor.fit(plan, data, place("grid", data.X, 1.5, 0, np.random.RandomState(0)), False, RaggedEngine(1))
     largest, every = ensemble.model_bytes(plan, data, model.placement.centers)
     factors = [m.factor.nbytes for m in model.models]
     assert max(factors) <= largest

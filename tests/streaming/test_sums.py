@@ -194,7 +194,7 @@ def test_partial_fit_continues_a_streamed_model(as_arrays, blend):
         ArraySource(X[:1500], y[:1500], w[:1500], sample_size=500)
     )
     before = streamed.predict(X)
-    first = streamed._predictor
+    first = streamed._fitted
     for part in (slice(1500, 2000), slice(2000, None)):
         if as_arrays:
             streamed.partial_fit(X[part], y[part], w[part])
@@ -206,7 +206,7 @@ def test_partial_fit_continues_a_streamed_model(as_arrays, blend):
     np.testing.assert_allclose(streamed.y_mean_, np.average(y, weights=w), rtol=1e-12)
     assert_equal_models(streamed, model, places(600))
     # The earlier predictor is a value of its own, which later data do not change.
-    streamed._predictor, streamed.y_mean_ = first, np.array([np.average(y[:1500], weights=w[:1500])])
+    streamed._store(first)
     np.testing.assert_allclose(streamed.predict(X), before, rtol=0, atol=1e-12)
 
 
@@ -223,7 +223,7 @@ def test_partial_fit_can_forget_everything(streamed):
     fresh = nf.LocalGPRegressor(**PLANNED, centers=model.centers_, open_centers=False).fit(X[new], y[new], w[new])
     inside = X[::7]
     np.testing.assert_allclose(model.y_mean_, np.average(y[new], weights=w[new]), rtol=1e-12)
-    model._predictor = replace(model._predictor, open_centers=False)
+    model._store(replace(model._fitted, predictor=replace(model._predictor, open_centers=False)))
     assert_equal_models(model, fresh, inside)
     assert model.report_.n_samples == len(X[new])
 

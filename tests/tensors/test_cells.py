@@ -10,7 +10,6 @@ from scipy.spatial import cKDTree
 from nearfield.local.centers import Lattice, place
 from nearfield.tensors import cells
 from nearfield.tensors.models import _extended
-from nearfield.tensors.predictor import place as place_tensors
 
 
 def points(n, d, seed=0, side=8.0):
@@ -43,7 +42,7 @@ def test_brute_force_finds_the_same():
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_centres_on_a_lattice_are_those_of_numpy(d):
     X = points(500, d)
-    expected, found = place("grid", X, 1.2, None, None), place_tensors(torch.as_tensor(X), 1.2)
+    expected, found = place("grid", X, 1.2, None, None), cells.place(torch.as_tensor(X), 1.2)
     np.testing.assert_allclose(found.centers.numpy(), expected.centers, rtol=1e-15)
     assert found.lattice.side == expected.lattice.side
     np.testing.assert_array_equal(found.lattice.origin, expected.lattice.origin)
@@ -52,7 +51,7 @@ def test_centres_on_a_lattice_are_those_of_numpy(d):
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_the_nearest_centre_is_found_by_its_cell(d):
     X, queries = points(300, d), torch.as_tensor(points(400, d, 1, 12.0))
-    placement = place_tensors(torch.as_tensor(X), 1.2)
+    placement = cells.place(torch.as_tensor(X), 1.2)
     distance, owner = cells.CellLookup(placement.lattice, placement.centers).nearest(queries)
     wanted_distance, wanted = cKDTree(placement.centers.numpy()).query(queries.numpy())
     near = wanted_distance <= 1.2

@@ -112,7 +112,7 @@ def test_uneven_density_is_split_into_batches_that_fit():
     model = nf.LocalGPRegressor(**FIXED, **LOCAL)
     for expected, found in zip(*both(model, X, y, X[::40] + 0.01), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-7)
-    assert len({type(batch) for batch in model._predictor.batches}) == 2  # some in kernel space, some by features
+    assert len({type(batch) for batch in model._predictor.models}) == 2  # some in kernel space, some by features
 
 
 def test_an_outlier_does_not_harm_the_cells():
@@ -224,7 +224,7 @@ def test_models_that_would_fill_the_memory_are_made_at_prediction(monkeypatch):
     model = nf.LocalGPRegressor(**FIXED, **LOCAL)
     expected = model.fit(X, y).predict(X_test, return_std=True)
     monkeypatch.setattr("nearfield.tensors.memory.available", lambda _: 2.0**10)
-    assert model.fit(X, y)._predictor.batches == []
+    assert model.fit(X, y)._predictor.models == []
     for a, b in zip(expected, model.predict(X_test, return_std=True), strict=True):
         torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
     with pytest.raises(MemoryError, match="GiB"):

@@ -57,3 +57,19 @@ def in_units(X: Array, unit: Any) -> Array:
         scaled = X / like(unit, X)
     farthest = FARTHEST if scaled.dtype.itemsize == 8 else 1e15
     return namespace(X).clip(scaled, -farthest, farthest)
+
+
+def sum_runs(values: Array, counts: Array) -> Array:
+    """Sums over runs of `counts` (m,) rows, each at least 1, of `values` (counts.sum(), ...); shape (m, ...)."""
+    if not is_tensor(values):
+        return np.add.reduceat(values, np.cumsum(counts) - counts) if len(counts) else values[:0]
+    total = values.new_zeros((len(counts), *values.shape[1:]))
+    return total.index_add_(0, namespace(values).repeat(indices_like(range(len(counts)), values), counts), values)
+
+
+def weighted_mean(y: Array, weights: Array | None) -> Array:
+    """Mean (k,) of the rows of `y` (n, k), with weights (n,); of equal numbers it is just these."""
+    xp = namespace(y)
+    mean = xp.mean(y, axis=0) if weights is None else xp.sum(y * weights[:, None], axis=0) / xp.sum(weights)
+    # The mean of equal numbers may differ from them by rounding, and what that leaves would pass for a signal.
+    return xp.where(xp.min(y, axis=0) == xp.max(y, axis=0), y[0, :], mean)

@@ -246,9 +246,9 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         check_is_fitted(self, "kernel_")
         on_tensors = is_tensor(self.y_mean_)
         if on_tensors or is_tensor(X):
-            from ..tensors import checks
+            from ..common import tensor_checks
 
-            checks.same_library(self, X, on_tensors)
+            tensor_checks.same_library(self, X, on_tensors)
         return on_tensors
 
     def predict_frame(self, X: ArrayLike, *, level: float = 0.95, include_noise: bool = True) -> Any:

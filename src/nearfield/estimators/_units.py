@@ -29,11 +29,7 @@ def rescale(model: Any, units: NDArray[np.float64]) -> None:
     model._set_hyperparameters(kernel, model.noise_variance_)
     model.learned_ = replace(model.learned_, kernel=_rescaled(model.learned_.kernel, units))
     if isinstance(model, LocalGPRegressor):
-        # Points inside are in length scales, and stay as they are.
-        model._unit = kernel.length_scales[0]
-        model.centers_ = model._predictor.placement.centers * model._unit
-        hyperparameters = {**model.report_.hyperparameters, "length_scale": model.length_scale_}
-        model.report_ = replace(model.report_, hyperparameters=hyperparameters)
+        model._store(model._fitted.rescaled(units))
     elif isinstance(model, ExactGPRegressor):
         model._posterior = replace(model._posterior, kernel=kernel, X=model._posterior.X * units)
     elif isinstance(model, FeatureGPRegressor):

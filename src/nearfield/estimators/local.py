@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..common import memory
-from ..common.arrays import in_units, is_tensor
+from ..common.arrays import is_tensor
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
 from ..common.types import Floats
-from ..common.validation import check_random_state, describe
 from ..common.warnings import warn
 from ..features import MaclaurinFeatures
-from ..kernels import Kernel
-from ..local import by_number as nearest
-from ..local import by_radius as tuning
-from ..local import centers
-from ..local.choices import Choice, Request
-from ..local.neighbourhoods import TrainingSet
-from ..local.predictor import LocalPredictor
-from ..streaming.output import predict_source
+from ..local.fit import Clock, FittedLocal, TrainingData, fit
+from ..local.in_memory import InMemory
+from ..local.predictor import LocalPredictor, Predictor
+from ..reporting.report import Report
+from ..streaming.fit import SourceData, take_in
+from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes
-from ..streaming.predictor import StreamedPredictor
-from ..streaming.source import Source, as_source
-from ..streaming.sums import Noise
-from ._base import on_device
-from ._reporting import Clock, Reporting
-from ._streamed import fit_local, take_in, take_sample
-
-NOISE_FLOOR = 1e-9
+from ..streaming.source import ArraySource, Source, as_source
+from ._base import GPRegressor, on_device
+from .local_request import local_request
+from ..streaming.sampling import take_sample
 
 
-class LocalGPRegressor(Reporting):
+class LocalGPRegressor(GPRegressor):
     """Gaussian-process regression from features around many centres: near the exact process, in linear time.
 
     Around each centre a small Gaussian process is made from the points of its neighbourhood, with Taylor features of
@@ -91,8 +84,8 @@ class LocalGPRegressor(Reporting):
         See `ExactGPRegressor`.
     """
 
-    _predictor: LocalPredictor | StreamedPredictor
-    _unit: Floats
+    report_: Report
+    _fitted: FittedLocal
 
     def __init__(
         self,
@@ -195,75 +188,43 @@ class LocalGPRegressor(Reporting):
         -------
         self
         """
-        if is_tensor(X):
-            on_device().fit_local(self, X, y, sample_weight, Clock())
-            return self
-        source = as_source(X, y, sample_weight)
-        if source is not None:
-            return self._fit_source(source)
-        points, targets, weights = self._validate_training(X, y, sample_weight)
-        if self._check_noise() == 0:
-            distinct_points(points, targets, sample_weight)  # refuses those that contradict each other
-        return self._fit_arrays(points, targets, weights)
-
-    def _fit_source(self, source: Source) -> Self:
         clock = Clock()
+        source = as_source(X, y, sample_weight)
+        data: TrainingData
+        if source is not None:
+            data = self._source_data(source, clock)
+        else:
+            points, targets, weights = self._validate_training(X, y, sample_weight)
+            if self._check_noise() == 0:
+                distinct_points(points, targets, sample_weight)  # refuses those that contradict each other
+            data = self._data_of(points, targets, weights)
+        self._store(fit(data, local_request(self), self._random_streams(3), clock))
+        return self
+
+    def _data_of(self, X: Any, y: Any, weights: Any) -> TrainingData:
+        kind = on_device().TensorData if is_tensor(X) else InMemory
+        data: TrainingData = kind(X, y, weights)
+        return data
+
+    def _source_data(self, source: Source, clock: Clock) -> TrainingData:
+        """Rows of a source, in memory where they are few."""
+        if isinstance(self.centers, str) and self.centers == "test":
+            raise ValueError("centers='test' needs all training points at prediction, which a source does not keep.")
         passes = Passes(source, self._check_progress())
-        rng = check_random_state(self.random_state)
-        sampled = take_sample(self, passes, rng)
+        sampled = take_sample(self, passes)
+        clock.lap("sample")
         if sampled.n <= source.sample_size:
             rows = sampled.rows
-            return self._fit_arrays(rows.X, rows.targets, rows.weights)
-        self.y_mean_, self._weight, self._offset = sampled.mean, sampled.weight, sampled.mean
-        clock.lap("sample")
-        choice, self._predictor = fit_local(self, passes, sampled, rng, clock)
-        placement = self._predictor.placement
-        self._take_over(choice, placement, clock, self._share_served(placement, self._in_length_scales(sampled.rows.X)))
-        return self
+            return self._data_of(rows.X, rows.targets, rows.weights)
+        return SourceData(passes, sampled)
 
-    def _fit_arrays(self, X: Floats, y: Floats, weights: Floats | None) -> Self:
-        clock = Clock()
-        memory.require(
-            8.0 * len(X) * (6 * X.shape[1] + 4 * y.shape[1] + 8),  # copies in other units, and an index of neighbours
-            f"A local model of {len(X)} samples",
-            "Data that stay in a file or on a cluster take less: see nearfield.sources.",
-        )
-        request, kind, n_centers = self._check_request(), self._check_centers(), self._check_n_centers()
-        rng = check_random_state(self.random_state)
-        self.y_mean_ = self._weighted_mean(y, weights)
-        self._weight = float(len(y) if weights is None else weights.sum())
-        self._learn(X, y - self.y_mean_, weights)
-        clock.lap("learning")
-
-        kernel = Kernel(self.kernel_.length_scales / self._unit_of_length(), self.kernel_.variances)
-        noise = self._local_noise(len(X), weights)
-        data = TrainingSet.of(self._in_length_scales(X), y - self.y_mean_, noise)
-        self._offset = self.y_mean_.copy()  # what the stored targets lack, whatever the mean becomes
-        choice = self._choose(kernel, data, request, rng)
-        clock.lap("tuning")
-
-        placement = self._place(kind, n_centers, data.X, choice.candidate, rng, data.tree)
-        clock.lap("centres")
-
-        plan = choice.candidate.plan
-        self._predictor = LocalPredictor.fit(plan, data, placement, bool(self.open_centers), self.n_jobs)
-        clock.lap("fitting")
-        self._take_over(choice, placement, clock, self._share_served(placement, data.X))
-        return self
-
-    def _take_over(self, choice: Choice, placement: centers.Placement, clock: Clock, served: float) -> None:
-        """Set the fitted attributes that users see, and warn where the tolerance could not be met."""
-        spacing, plan = choice.candidate.spacing, choice.candidate.plan
-        self.spacing_ = spacing if np.isfinite(spacing) else None
-        self.radius_ = plan.radius
-        self.feature_map_ = plan.features
-        self.centers_ = placement.centers * self._unit
-        self._make_report(choice, clock, self._median_neighbours(), served)
-        if self.blend and self.spacing_ is None and len(self.centers_) > 1:
-            warn(
-                "blend=True has no effect here: neighbourhoods are so many nearest points, in cells of several sizes. "
-                "Set spacing and radius by hand, or n_scales=1, for predictions without jumps."
-            )
+    def _store(self, fitted: FittedLocal) -> None:
+        """Set the fitted attributes that users see."""
+        plan = fitted.predictor.plan
+        self._fitted, self.learned_, self.report_, self.y_mean_ = fitted, fitted.learned, fitted.report, fitted.y_mean
+        self._set_hyperparameters(fitted.learned.kernel, fitted.learned.noise_variance)
+        self.spacing_, self.radius_, self.feature_map_ = fitted.spacing, plan.radius, plan.features
+        self.centers_ = fitted.centers
 
     @all_or_nothing
     def partial_fit(
@@ -283,69 +244,42 @@ class LocalGPRegressor(Reporting):
         forget : bool, default=False
             Forget all earlier data first, and keep only the hyperparameters, the centres and how to approximate.
         """
-        if not hasattr(self, "_predictor"):
+        if not hasattr(self, "_fitted"):
             return self.fit(X, y, sample_weight)
-        if self._fitted_on_tensors(X):
-            on_device().update_local(self, X, y, sample_weight, bool(forget))
-            return self
-        take_in(self, X, y, sample_weight, bool(forget))
-        if isinstance(self._predictor, LocalPredictor) and (unseen := self._predictor.n_unseen()):
+        self._fitted_on_tensors(X)  # refuses a test point of another library
+        source = as_source(X, y, sample_weight)
+        if source is not None:
+            check_fitted_on(self, source)
+        if isinstance(self._fitted.predictor, LocalPredictor):
+            fitted = self._fitted
+            for rows in self._rows_of(X, y, sample_weight, source):
+                fitted, forget = fitted.updated(*rows, bool(forget)), False
+            if forget:  # there were no rows to take the place of the earlier ones
+                nothing = np.empty((0, self.n_features_in_)), np.empty((0, len(self.y_mean_)))
+                fitted = fitted.updated(*nothing, None, True)
+        else:
+            if source is None:
+                points, targets, weights = self._validate_training(X, y, sample_weight, reset=False)
+                source = ArraySource(points, targets, weights, batch_size=max(len(points), 1))
+            fitted = take_in(self._fitted, source, self.n_jobs, self._check_progress(), bool(forget))
+        self._store(fitted)
+        if unused := fitted.predictor.n_unused():
             warn(
-                f"{unseen} of {self._predictor.n_samples} samples are in no neighbourhood, and open_centers=False "
+                f"{unused} of {fitted.predictor.n_samples} samples are in no neighbourhood, and open_centers=False "
                 "opens none for them: where they are, the prior answers. Fit again, or with open_centers=True."
             )
-        self._renew_report(self._median_neighbours())
         return self
 
-    def _median_neighbours(self) -> int:
-        """Number of points in a neighbourhood, in the median over some centres."""
-        every = self._predictor.placement.centers
-        return self._predictor.median_neighbours(every[:: max(len(every) // 1000, 1)])
-
-    def _unit_of_length(self) -> Floats:
-        """What local models measure in: the shortest length scale."""
-        self._unit = self.kernel_.length_scales[0]
-        return self._unit
-
-    def _in_length_scales(self, X: Floats) -> Floats:
-        result: Floats = in_units(X, self._unit)
-        return result
-
-    def _local_noise(self, n: int, weights: Floats | None) -> Floats:
-        """Noise of each sample, with a floor: features divide by it."""
-        result: Floats = self._noise_model()(n, weights)
-        return result
-
-    def _noise_model(self) -> Noise:
-        return Noise(self.noise_variance_, NOISE_FLOOR * self.kernel_.variance)
-
-    def _choose(
-        self, kernel: Kernel, data: TrainingSet, request: Request, rng: np.random.RandomState, **streamed: Any
-    ) -> Choice:
-        """The plan: as given where everything is, else by measurement; `streamed` are further options of `tuning`."""
-        if self._is_given(request):
-            sample = data.X - data.X.mean(axis=0)
-            if request.radius is not None and request.features is not None:  # positions as neighbourhoods have them
-                seeds = data.X[rng.choice(len(sample), min(len(sample), 20), replace=False)]
-                found = data.neighbourhoods(seeds, request.radius)
-                sample = np.concatenate([data.X[i] - seed for seed, i in zip(seeds, found, strict=True)])
-            return self._given_choice(kernel, sample, request)
-        if self.radius is None:
-            raise ValueError(
-                "radius=None takes all points for every centre, which needs features: set features to TaylorFeatures "
-                "or MaclaurinFeatures, or use ExactGPRegressor."
-            )
-        by_number = (
-            kernel.n_scales > 1 and request.radius is None and request.spacing is None and request.features is None
-        )
-        if by_number and not streamed:
-            return nearest.choose(kernel, data, request, self.n_jobs, rng, self._check_progress())
-        if by_number:
-            raise ValueError(
-                f"{describe(self, 'n_scales')} must be 1 with a source, or spacing, radius and features must be given: "
-                "neighbourhoods for several length scales need all points in memory."
-            )
-        return tuning.choose(kernel, data, request, self.n_jobs, rng, self._check_progress(), **streamed)
+    def _rows_of(self, X: Any, y: Any, sample_weight: Any, source: Source | None) -> Iterator[tuple[Any, Any, Any]]:
+        """Points, targets and weights, batch by batch where they come from a source."""
+        if source is None:
+            rows = self._validate_training(X, y, sample_weight, reset=False)
+            self._check_targets(rows[1].shape[1])
+            yield rows
+            return
+        for batch in source.batches(n_features=self.n_features_in_):
+            self._check_targets(batch.targets.shape[1])
+            yield batch.X, batch.targets, batch.weights
 
     # ---- prediction ----------------------------------------------------------------------------------------------
 
@@ -366,29 +300,23 @@ class LocalGPRegressor(Reporting):
         mean : ndarray of shape (m,) or (m, n_targets)
         std : ndarray of the same shape, if `return_std`
         """
-        if self._fitted_on_tensors(X):
-            return on_device().predict_local(self, X, return_std, include_noise)
+        self._fitted_on_tensors(X)  # refuses points of another library
         source = as_source(X, None, None)
         if source is not None:
             return predict_source(self, source, return_std, include_noise)
         return self._predict_points(self._validate_test(X), return_std, include_noise)
 
-    def _predict_points(self, X: Floats, return_std: bool, include_noise: bool) -> Any:
-        points = self._in_length_scales(X)
-        predict = self._predictor.predict_blended if self._blends(self.spacing_) else self._predictor.predict
-        mean, variance = predict(points, return_std)
-        # Targets were stored less `_offset`, and the last column answers for a constant: so any mean can be taken out.
-        mean = mean[:, :-1] - mean[:, -1:] * (self.y_mean_ - self._offset)
-        if return_std:
-            return self._shaped(mean), self._std(variance, include_noise)
-        return self._shaped(mean)
+    def _predict_points(self, X: Any, return_std: bool, include_noise: bool) -> Any:
+        mean, variance = self._fitted.predict(X, return_std, bool(self.blend) and self._fitted.spacing is not None)
+        mean = self._shaped(mean)
+        return (mean, self._std(variance, include_noise)) if return_std else mean
 
     def _training_points(self) -> Floats | None:
         if not isinstance(self._predictor, LocalPredictor):
             return None
-        result: Floats = self._predictor.data.X * self._unit
+        result: Floats = self._fitted.frame.positions(self._predictor.data.X)
         return result
 
-    def _blends(self, spacing: float | None) -> bool:
-        """Whether there is anything to blend: a single centre has no seams."""
-        return bool(self.blend) and spacing is not None
+    @property
+    def _predictor(self) -> Predictor:
+        return self._fitted.predictor

@@ -73,9 +73,9 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _points(self, X: ArrayLike, reset: bool) -> Array:
         if is_tensor(X):
-            from ..tensors import checks
+            from ..common import tensor_checks
 
-            return checks.points(self, X, reset)
+            return tensor_checks.points(self, X, reset)
         points: NDArray[Any] = validated(self, X, dtype=FLOATS, reset=reset)
         return points
 

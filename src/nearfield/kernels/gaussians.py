@@ -56,6 +56,16 @@ class Kernel:
         """Keyword arguments `length_scale`, `signal_variance` and `n_scales` of an estimator with this kernel."""
         return {"length_scale": self.length_scales, "signal_variance": self.variances, "n_scales": self.n_scales}
 
+    def plain(self) -> tuple[Any, Any]:
+        """Length scale and signal variance as users see them: numbers where there is one, else arrays.
+
+        Length scales have shape () or (d,) for one Gaussian, (J,) or (J, d) for several; variances () or (J,).
+        """
+        scales = self.length_scales[:, 0] if self.length_scales.shape[1] == 1 else self.length_scales
+        if self.n_scales > 1:
+            return scales, self.variances
+        return (float(scales[0]) if scales.ndim == 1 else scales[0]), float(self.variances[0])
+
     def simplified(self, noise_variance: float) -> Kernel:
         """The same without components that vanish, and with those that coincide made one; shortest scales first."""
         order = np.argsort(np.exp(np.log(self.length_scales).mean(axis=1)))

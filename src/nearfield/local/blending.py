@@ -1,8 +1,8 @@
 """Predictions without seams: neighbouring centres share the points between them.
 
-A partition of unity. Every centre near a point has a say, the more the nearer it is, and none from a certain distance
-on, so that predictions are continuous where one centre takes over from another. Where the centres end, the say
-goes over to cells of a lattice, opened there, which share their borders in the same way.
+A partition of unity. Every centre near a point has a weight, the larger the nearer it is, and none from a certain
+distance on, so that predictions are continuous where one centre takes over from another. Where the centres end, the
+weight goes over to cells of a lattice, opened there, which share their borders in the same way.
 """
 
 from __future__ import annotations
@@ -10,80 +10,77 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-import numpy as np
-from scipy.spatial import cKDTree
-
-from ..common.types import Floats, Integers
+from ..common.arrays import Array, like, namespace, sum_runs
 from .centers import Lattice
 
-REACH = 1.15  # of the spacing: how far from a centre it has a say
+REACH = 1.15  # of the spacing: how far from a centre it has a weight
 BAND = 0.25  # of a cell's side, on both sides of a border
 
 
-def share_centers(
-    tree: cKDTree, X: Floats, distance: Floats, spacing: float, workers: int
-) -> tuple[Integers, Integers, Floats]:
-    """Centres that have a say at each point.
+def reach_of_centers(distance: Array, spacing: float) -> Array:
+    """How far centres reach as seen from each point (m,), whose nearest centre is at `distance` (m,).
+
+    Beyond the spacing, centres reach as much farther as they must to have a weight at all.
+    """
+    return REACH * namespace(distance).clip(distance, spacing, None)
+
+
+def weights_of_centers(centers: Array, X: Array, counts: Array, owner: Array, reach: Array) -> Array:
+    """Weights of the centres within reach of each point.
 
     Parameters
     ----------
-    tree : cKDTree of the centres
-    X : ndarray of shape (m, d)
-    distance : ndarray of shape (m,)
-        Of each point from the nearest centre. Beyond the spacing, centres reach as much farther as they must.
-    spacing : float
+    centers : array of shape (C, d)
+    X : array of shape (m, d)
+    counts : array of shape (m,)
+        How many centres are within reach of each point, at least one.
+    owner : array of shape (counts.sum(),)
+        Which ones, point by point.
+    reach : array of shape (m,)
 
     Returns
     -------
-    counts : ndarray of shape (m,)
-        How many centres have a say, at least one.
-    centers : ndarray of shape (counts.sum(),)
-        Which ones, point by point.
-    weights : ndarray of that shape
+    weights : array of the shape of `owner`
         They sum to 1 for each point.
     """
-    reach = REACH * np.maximum(distance, spacing)
-    found = tree.query_ball_point(X, reach, workers=workers)
-    counts = np.fromiter((len(indices) for indices in found), np.int64, len(X))
-    centers = np.concatenate([np.asarray(indices, dtype=np.int64) for indices in found])
-    point = np.repeat(np.arange(len(X)), counts)
-    squares = np.sum((X[point] - tree.data[centers]) ** 2, axis=1) / reach[point] ** 2
-    # A high power: near the rim of its reach a model is at its worst, and its say should be small well before.
-    weights = np.maximum(1.0 - squares, 0.0) ** 3
-    return counts, centers, weights / np.bincount(point, weights, len(X))[point]
+    xp = namespace(X)
+    squares = xp.sum((xp.repeat(X, counts, axis=0) - centers[owner]) ** 2, axis=1) / xp.repeat(reach, counts) ** 2
+    # A high power: near the rim of its reach a model is at its worst, and its weight should be small well before.
+    weights = xp.clip(1.0 - squares, 0.0, None) ** 3
+    return weights / xp.repeat(sum_runs(weights, counts), counts)
 
 
-def share_opened(distance: Floats, spacing: float) -> Floats:
-    """Share of the cells opened for a point at some distance from all centres: 0 up to the spacing, then soon 1."""
+def weight_of_opened_cells(distance: Array, spacing: float) -> Array:
+    """Weight of the cells opened for a point at some distance from all centres: 0 up to the spacing, then soon 1."""
     return _smooth((distance / spacing - 1.0) / (REACH - 1.0))
 
 
-def share_cells(lattice: Lattice, X: Floats) -> Iterator[tuple[Integers, Integers, Floats]]:
-    """Cells that have a say at each point: its own and, towards a border, those beyond, half and half on the border.
+def weights_of_cells(lattice: Lattice, X: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """Cells that have a weight at each point: its own and, towards a border, those beyond, half and half on the border.
 
     Yields
     ------
-    points : ndarray of shape (m,)
+    points : array of shape (m,)
         Which points of `X`.
-    cells : ndarray of shape (m, d)
-    weights : ndarray of shape (m,)
+    middles : array of shape (m, d)
+        Middles of the cells.
+    weights : array of shape (m,)
         Positive; over all that is yielded they sum to 1 for each point.
     """
-    cells = lattice.cells(X)
-    place = (X - lattice.origin) / lattice.side - cells
-    side = np.where(place < 0.5, -1, 1)
-    depth = np.minimum(place, 1 - place)  # distance from the nearer border
-    own = _smooth((depth + BAND) / (2 * BAND))
-    for corner in product((0, 1), repeat=X.shape[1]):
-        beyond = np.array(corner, dtype=bool)
-        weights = np.prod(np.where(beyond, 1 - own, own), axis=1)
-        points = np.flatnonzero(weights > 0)
-        if len(points):
-            yield points, cells[points] + np.where(beyond, side[points], 0), weights[points]
+    xp = namespace(X)
+    indices = lattice.indices(X)
+    place = (X - lattice.middles(indices)) / lattice.side  # from -1/2 to 1/2
+    side = xp.where(place < 0, -xp.ones_like(X), xp.ones_like(X))
+    own = _smooth((0.5 - xp.abs(place) + BAND) / (2 * BAND))
+    for corner in product((0.0, 1.0), repeat=X.shape[1]):
+        beyond = like(corner, X)
+        weights = xp.prod(xp.where(beyond > 0, 1 - own, own), axis=1)
+        points = xp.nonzero(weights > 0)[0]
+        if points.shape[0]:
+            yield points, lattice.middles((indices + beyond * side)[points]), weights[points]
 
 
-def _smooth(t: Floats) -> Floats:
+def _smooth(t: Array) -> Array:
     """Rise from 0 at 0 to 1 at 1 without a kink."""
-    t = np.clip(t, 0.0, 1.0)
-    result: Floats = t * t * (3 - 2 * t)
-    return result
+    t = namespace(t).clip(t, 0.0, 1.0)
+    return t * t * (3 - 2 * t)

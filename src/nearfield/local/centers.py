@@ -11,6 +11,7 @@ from scipy.spatial import cKDTree
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.neighbors import KDTree
 
+from ..common.arrays import Array, like, namespace, on_host
 from ..common.types import Booleans, Floats, Integers
 
 
@@ -96,16 +97,21 @@ class Lattice:
         wide = high - low >= 2.0**30 * side
         return cls(np.where(wide, median(), low - 0.5 * excess) if wide.any() else low - 0.5 * excess, side)
 
-    def cells(self, X: Floats) -> Integers:
-        """Cell of each point: whole numbers of shape (n, d)."""
+    def indices(self, X: Array) -> Array:
+        """Cell of each point: whole numbers, of the type of the points, of shape (n, d)."""
+        xp = namespace(X)
         # Beyond 2^52 cells from the origin no two points share a cell, and all that matters is that nothing overflows.
-        result: Integers = np.floor((X - self.origin) / self.side).clip(-(2.0**52), 2.0**52).astype(np.int64)
+        return xp.clip(xp.floor((X - like(self.origin, X)) / self.side), -(2.0**52), 2.0**52)
+
+    def cells(self, X: Floats) -> Integers:
+        """Cell of each point as integers of shape (n, d)."""
+        result: Integers = self.indices(X).astype(np.int64)
         return result
 
-    def middles(self, cells: Integers) -> Floats:
-        """Middle of each cell."""
-        result: Floats = self.origin + (cells + 0.5) * self.side
-        return result
+    def middles(self, indices: Array) -> Array:
+        """Middle of each cell (C, d), given by `cells` or `indices`."""
+        origin = self.origin if isinstance(indices, np.ndarray) else like(self.origin, indices)
+        return origin + (indices + 0.5) * self.side
 
     def occupied(self, X: Floats) -> tuple[Integers, Integers]:
         """Cells that hold points, (C, d) in lexicographic order, and the place of each point's cell among them."""
@@ -142,15 +148,15 @@ def group_rows(rows: Integers) -> tuple[Integers, Integers]:
     return distinct, inverse.reshape(-1)
 
 
-def graded_cells(X: Floats, distance: Floats) -> Floats:
+def graded_cells(X: Array, distance: Array) -> Array:
     """Middle of the cell of each point, in lattices whose sides double with the distance from the data.
 
     Far from the data the answer varies slowly, and many points share a cell.
     """
-    with np.errstate(divide="ignore"):
-        side = np.exp2(np.floor(np.log2(np.maximum(distance, 1e-300) / 4)))[:, None]
-    result: Floats = (np.floor(X / side) + 0.5) * side
-    return result
+    xp = namespace(X)
+    least = float(xp.finfo(distance.dtype).tiny)
+    side = 2.0 ** xp.floor(xp.log2(xp.clip(distance, least, None) / 4))[:, None]
+    return (xp.floor(X / side) + 0.5) * side
 
 
 NEAR = 0.4  # of the distance to the last of a centre's neighbours, within which those are neighbours of a point too
@@ -250,12 +256,12 @@ class Placement:
     cells: Integers | None = None
     reach: Floats | None = None
 
-    def serves(self, X: Floats) -> Booleans:
+    def covers(self, X: Array) -> Booleans:
         """Whether each point (n, d) is as near to a centre as was promised."""
         if len(self.centers) == 0 or (self.reach is None and self.spacing is None):
             return np.ones(len(X), dtype=bool)
-        distance, owner = cKDTree(self.centers).query(X)
-        limit: Any = self.spacing if self.reach is None else self.reach[owner]
+        distance, owner = cKDTree(on_host(self.centers)).query(on_host(X))
+        limit: Any = self.spacing if self.reach is None else on_host(self.reach)[owner]
         result: Booleans = distance <= limit * (1 + 1e-9)
         return result
 
@@ -263,7 +269,7 @@ class Placement:
 def completed(placement: Placement, X: Floats, n_points: int, count: int, tree: KDTree) -> Placement:
     """Further centres, one a leaf, for the points that are not served: of so many nearest points, all must be near."""
     assert placement.reach is not None
-    alone = X if len(placement.centers) == 0 else X[~placement.serves(X)]
+    alone = X if len(placement.centers) == 0 else X[~placement.covers(X)]
     if len(alone) == 0:
         return placement
     cells = leaves(alone, n_points, count, tree)

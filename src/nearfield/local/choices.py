@@ -37,6 +37,11 @@ class Candidate:
     label: str
     cell_points: int | None = None
 
+    @property
+    def finite_spacing(self) -> float | None:
+        """The spacing; None for a single centre."""
+        return self.spacing if np.isfinite(self.spacing) else None
+
 
 @dataclass(frozen=True, eq=False)
 class Trial:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from ..common import memory
-from ..common.threads import n_threads
-from ..common.types import Booleans, Floats, Integers
+from ..common.arrays import Array, empty_like_shape, namespace, sum_runs
 from . import blending, ensemble
 from .centers import Placement, graded_cells
-from .model import FeatureModel, KernelModel, LocalModel
+from .engine import Engine, RaggedEngine
+from .model import FeatureModel
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
-MEMORY_SHARE = 0.25  # of what is free, that models may take
 SLACK = 1.03  # of the spacing: up to there the nearest centre answers, so that slivers between cells open no models
 HOLE_FACTOR, HOLE_MOST = 4, 600  # times as many neighbours for places far from the data, up to so many
+BLENDED_ROWS = 1 << 16  # test points blended together
+SHARED_SIDES = 3  # columns up to which opened cells share their borders: beyond, cells have too many
 
 
 def plan_for_holes(plan: Plan) -> Plan:
@@ -36,18 +38,19 @@ class Predictor:
     plan : Plan
     placement : Placement
         The centres.
-    models : list of LocalModel
-        One a centre; none where they would fill the memory, and are made anew at each prediction instead.
+    models : sequence
+        Of all centres, as the engine makes them; empty where they would fill the memory, and are made anew at each
+        prediction instead.
     open_centers : bool
         Whether test points far from all centres get one of their own.
-    n_jobs : int or None
+    engine : Engine
     """
 
     plan: Plan
     placement: Placement
-    models: list[LocalModel]
+    models: Sequence[Any]
     open_centers: bool
-    n_jobs: int | None
+    engine: Engine
 
     @property
     def n_samples(self) -> int:
@@ -67,114 +70,143 @@ class Predictor:
     @property
     def n_kernel_space(self) -> int:
         """Number of centres solved in kernel space."""
-        return sum(isinstance(model, KernelModel) for model in self.models)
+        return self.engine.n_kernel_space(self.models)
 
-    def median_neighbours(self, centers: Floats) -> int:
+    @property
+    def can_blend(self) -> bool:
+        """Whether there are seams, and weights to blend them by."""
+        return self.placement.spacing is not None and len(self.placement.centers) > 0
+
+    def median_neighbours(self) -> int:
         """Number of points in the neighbourhood of a centre, in the median."""
         raise NotImplementedError
 
-    def predict(self, X: Floats, with_variance: bool) -> tuple[Floats, Floats]:
+    def n_unused(self) -> int:
+        """Number of training points that no model uses, nor one opened for them would; 0 where that is not known."""
+        return 0
+
+    def predict(self, X: Array, with_variance: bool) -> tuple[Array, Array]:
         """Means (m, k + 1) and variances (m,): each by the model of the nearest centre, or of one opened for it."""
         if len(self.placement.centers) == 0:
-            return self._opened(X, X, with_variance)
-        distance, owner = self._nearest(cKDTree(self.placement.centers), X)
-        mean, variance = self._prior(len(X))
-        hole = np.zeros(len(X), dtype=bool)
-        lattice, spacing = self.placement.lattice, self.placement.spacing
-        if self.open_centers and self.plan.count is not None:
-            # Outside its cell, a point is better served by neighbours of its own, and by more of them.
-            reach = self.placement.reach
-            hole = distance > (reach[owner] if reach is not None else spacing or np.inf)
-            places = np.flatnonzero(hole)
-            wider = plan_for_holes(self.plan)
-            middles = graded_cells(X[places], distance[places])
-            mean[places], variance[places] = replace(self, plan=wider)._opened(X[places], middles, with_variance)
-        elif self._opens and lattice is not None and spacing is not None:
-            hole = distance > SLACK * spacing
-            places = np.flatnonzero(hole)
-            places = places[self._in_reach(X[places])]
-            middles = lattice.middles(lattice.cells(X[places]))
-            mean[places], variance[places] = self._opened(X[places], middles, with_variance)
-        known = np.flatnonzero(~hole)
-        mean[known], variance[known] = self._known(X[known], owner[known], with_variance)
+            return self._opened(self.plan, X, X, with_variance)
+        xp = namespace(X)
+        distance, owner = self.engine.nearest(self.placement, X, not self._opens_cells)
+        in_hole = self._in_hole(distance, owner)
+        if not bool(xp.any(in_hole)):
+            return self._by_centers(X, owner, with_variance)
+        mean, variance = self._prior(X)
+        near, away = xp.nonzero(~in_hole)[0], xp.nonzero(in_hole)[0]
+        mean[near], variance[near] = self._by_centers(X[near], owner[near], with_variance)
+        mean[away], variance[away] = self._in_holes(X[away], distance[away], with_variance)
         return mean, variance
 
-    def predict_blended(self, X: Floats, with_variance: bool) -> tuple[Floats, Floats]:
+    def predict_blended(self, X: Array, with_variance: bool) -> tuple[Array, Array]:
         """The same, but continuous: weighted over all centres that are near."""
-        if len(self.placement.centers) == 0 or self.placement.spacing is None:
+        if not self.can_blend:
             return self.predict(X, with_variance)
-        mean, variance = self._prior(len(X))
-        for chunk in memory.batches(len(X), 1 << 16):
-            mean[chunk], variance[chunk] = self._blended(X[chunk], self.placement.spacing, with_variance)
+        mean, variance = self._prior(X)
+        for chunk in memory.batches(len(X), BLENDED_ROWS):
+            mean[chunk], variance[chunk] = self._blended(X[chunk], with_variance)
         return mean, variance
 
-    def _blended(self, X: Floats, spacing: float, with_variance: bool) -> tuple[Floats, Floats]:
-        tree = cKDTree(self.placement.centers)
-        distance, _ = self._nearest(tree, X)
-        opened = blending.share_opened(distance, spacing) if self._opens else np.zeros(len(X))
-        mean, variance = np.zeros((len(X), self.n_columns)), np.zeros(len(X))
-
-        known = np.flatnonzero(opened < 1)
-        if len(known):
-            counts, owner, weights = blending.share_centers(
-                tree, X[known], distance[known], spacing, n_threads(self.n_jobs)
-            )
-            part, part_variance = self._known(np.repeat(X[known], counts, axis=0), owner, with_variance)
-            starts = np.cumsum(counts) - counts
-            rest = 1 - opened[known]
-            mean[known] = rest[:, None] * np.add.reduceat(weights[:, None] * part, starts)
-            variance[known] = rest * np.add.reduceat(weights * part_variance, starts)
-
-        holes = np.flatnonzero(opened > 0)
-        part, part_variance = self._blended_cells(X[holes], with_variance)
-        mean[holes] += opened[holes, None] * part
-        variance[holes] += opened[holes] * part_variance
-        return mean, variance
-
-    def _blended_cells(self, X: Floats, with_variance: bool) -> tuple[Floats, Floats]:
-        """Each point by models opened for the cells around it, or for the point itself where cells have many sides."""
-        mean, variance = self._prior(len(X))
-        near = np.flatnonzero(self._in_reach(X))
-        lattice = self.placement.lattice
-        if lattice is None or X.shape[1] > 3:
-            mean[near], variance[near] = self._opened(X[near], X[near], with_variance)
-            return mean, variance
-        mean[near], variance[near] = 0.0, 0.0
-        for points, cells, weights in blending.share_cells(lattice, X[near]):
-            part, part_variance = self._opened(X[near[points]], lattice.middles(cells), with_variance)
-            mean[near[points]] += weights[:, None] * part
-            variance[near[points]] += weights * part_variance
-        return mean, variance
+    # ---- which model answers -------------------------------------------------------------------------------------
 
     @property
     def _opens(self) -> bool:
-        """Whether centres are opened; where all models see all points there is no need."""
+        """Whether cells are opened; where all models see all points there is no need."""
         return self.open_centers and self.plan.radius is not None
 
-    def _in_reach(self, X: Floats) -> Booleans:
-        """Which points may have data in the neighbourhood of a centre opened for them; elsewhere the prior is right."""
-        raise NotImplementedError
+    @property
+    def _opens_cells(self) -> bool:
+        """Whether points beyond the spacing are answered by cells of the lattice."""
+        return self._opens and self.plan.count is None and self.placement.spacing is not None
 
-    def _nearest(self, tree: cKDTree, X: Floats) -> tuple[Floats, Integers]:
-        distance, owner = tree.query(X, workers=n_threads(self.n_jobs))
-        return distance, owner
+    def _in_hole(self, distance: Array, owner: Array) -> Array:
+        """Whether each point is so far from its nearest centre that a model is opened for it."""
+        reach, spacing = self.placement.reach, self.placement.spacing
+        if self.open_centers and self.plan.count is not None:
+            # Outside its cell, a point is better served by neighbours of its own, and by more of them.
+            return distance > (reach[owner] if reach is not None else spacing or np.inf)
+        return distance > (SLACK * spacing if self._opens_cells and spacing is not None else np.inf)
 
-    def _known(self, X: Floats, owner: Integers, with_variance: bool) -> tuple[Floats, Floats]:
+    def _in_holes(self, X: Array, distance: Array, with_variance: bool) -> tuple[Array, Array]:
+        """Each point by a model opened for the cell it lies in; the prior where there are no data in reach."""
+        if self.plan.count is not None:
+            return self._opened(plan_for_holes(self.plan), X, graded_cells(X, distance), with_variance)
+        lattice = self.placement.lattice
+        assert lattice is not None
+        mean, variance = self._prior(X)
+        near = namespace(X).nonzero(self._in_reach(X))[0]
+        middles = lattice.middles(lattice.indices(X[near]))
+        mean[near], variance[near] = self._opened(self.plan, X[near], middles, with_variance)
+        return mean, variance
+
+    def _by_centers(self, X: Array, owner: Array, with_variance: bool) -> tuple[Array, Array]:
         """Each point by the model of the centre given with it."""
+        centers = self.placement.centers
         if len(X) == 0:
-            return self._prior(0)
+            return self._prior(X)
         if not self.models:
-            return self._opened(X, self.placement.centers[owner], with_variance)
-        return ensemble.predict_groups(
-            self.plan, self.models, self.placement.centers, X, owner, with_variance, self.n_jobs
-        )
+            return self._opened(self.plan, X, centers[owner], with_variance)
+        return self.engine.predict(self.plan, self.models, centers, X, owner, with_variance)
 
-    def _opened(self, X: Floats, places: Floats, with_variance: bool) -> tuple[Floats, Floats]:
+    def _opened(self, plan: Plan, X: Array, places: Array, with_variance: bool) -> tuple[Array, Array]:
         """Each point by a model made for the place given with it."""
         raise NotImplementedError
 
-    def _prior(self, m: int) -> tuple[Floats, Floats]:
-        return np.zeros((m, self.n_columns)), np.full(m, self.plan.kernel.variance)
+    def _in_reach(self, X: Array) -> Array:
+        """Which points may have data in the neighbourhood of a cell opened for them; elsewhere the prior is right."""
+        raise NotImplementedError
+
+    def _prior(self, X: Array) -> tuple[Array, Array]:
+        mean = empty_like_shape((len(X), self.n_columns), X)
+        variance = empty_like_shape((len(X),), X)
+        mean[...], variance[...] = 0.0, self.plan.kernel.variance
+        return mean, variance
+
+    # ---- blending ------------------------------------------------------------------------------------------------
+
+    def _blended(self, X: Array, with_variance: bool) -> tuple[Array, Array]:
+        xp, spacing = namespace(X), self.placement.spacing
+        assert spacing is not None
+        distance, _ = self.engine.nearest(self.placement, X, not self._opens_cells)
+        opened = xp.zeros_like(distance)
+        if self._opens:
+            opened = blending.weight_of_opened_cells(distance, spacing)
+        mean, variance = self._prior(X)
+        mean[...], variance[...] = 0.0, 0.0
+
+        near = xp.nonzero(opened < 1)[0]
+        if len(near):
+            reach = blending.reach_of_centers(distance[near], spacing)
+            counts, owner = self.engine.within(self.placement, X[near], reach)
+            weights = blending.weights_of_centers(self.placement.centers, X[near], counts, owner, reach)
+            answers = self._by_centers(xp.repeat(X[near], counts, axis=0), owner, with_variance)
+            rest = 1 - opened[near]
+            mean[near] = rest[:, None] * sum_runs(weights[:, None] * answers[0], counts)
+            variance[near] = rest * sum_runs(weights * answers[1], counts)
+
+        away = xp.nonzero(opened > 0)[0]
+        if len(away):
+            answers = self._blended_cells(X[away], with_variance)
+            mean[away] += opened[away][:, None] * answers[0]
+            variance[away] += opened[away] * answers[1]
+        return mean, variance
+
+    def _blended_cells(self, X: Array, with_variance: bool) -> tuple[Array, Array]:
+        """Each point by models opened for the cells around it, or for the point itself where cells have many sides."""
+        mean, variance = self._prior(X)
+        near = namespace(X).nonzero(self._in_reach(X))[0]
+        lattice = self.placement.lattice
+        if lattice is None or X.shape[1] > SHARED_SIDES:
+            mean[near], variance[near] = self._opened(self.plan, X[near], X[near], with_variance)
+            return mean, variance
+        mean[near], variance[near] = 0.0, 0.0
+        for points, middles, weights in blending.weights_of_cells(lattice, X[near]):
+            answers = self._opened(self.plan, X[near][points], middles, with_variance)
+            mean[near[points]] += weights[:, None] * answers[0]
+            variance[near[points]] += weights * answers[1]
+        return mean, variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,28 +215,20 @@ class LocalPredictor(Predictor):
 
     Attributes
     ----------
-    data : TrainingSet
+    data : TrainingSet, or what the engine has for one
     is_updated : bool
         Whether data were taken in later.
     """
 
-    data: TrainingSet
+    data: Any = field(kw_only=True)
     is_updated: bool = False
 
     @classmethod
-    def fit(
-        cls, plan: Plan, data: TrainingSet, placement: Placement, open_centers: bool, n_jobs: int | None
-    ) -> LocalPredictor:
+    def fit(cls, plan: Plan, data: Any, placement: Placement, open_centers: bool, engine: Engine) -> LocalPredictor:
         """Make the model of every centre, if there is room for them."""
-        one, every = ensemble.model_bytes(plan, data, placement.centers)
-        memory.require(
-            one,
-            "The model of a single centre",
-            "A smaller radius or fewer features need less, and radius='auto' finds out how much is enough.",
-        )
-        fits = every < MEMORY_SHARE * memory.available()
-        models = ensemble.fit_all(plan, data, placement.centers, n_jobs) if fits else []
-        return cls(plan, placement, models, open_centers, n_jobs, data)
+        fits = engine.require_memory(plan, data, placement.centers)
+        models = engine.fit(plan, data, placement.centers) if fits else []
+        return cls(plan, placement, models, open_centers, engine, data=data)
 
     @classmethod
     def restore(
@@ -217,22 +241,16 @@ class LocalPredictor(Predictor):
         n_jobs: int | None,
     ) -> LocalPredictor:
         """The predictor that `stored` took apart, with the same numbers; refuses where it would fill the memory."""
+        engine = RaggedEngine(n_jobs)
         if models is None:
-            return cls.fit(plan, data, placement, open_centers, n_jobs)
-        if models:
-            _, every = ensemble.model_bytes(plan, data, placement.centers)
-            memory.require(every, "The local models", "Load the file on a machine with more.")
+            return cls.fit(plan, data, placement, open_centers, engine)
         if len(models) not in (0, len(placement.centers)):
-            raise ValueError("There must be one model a centre.")
-        return cls(
-            plan=plan,
-            data=data,
-            placement=placement,
-            models=ensemble.remake(plan, models, data, placement.centers, n_jobs),
-            open_centers=open_centers,
-            n_jobs=n_jobs,
-            is_updated=True,
-        )
+            raise ValueError("There must be one model per centre.")
+        if models:
+            _, total = ensemble.model_bytes(plan, data, placement.centers)
+            memory.require(total, "The local models", "Load the file on a machine with more.")
+        made = ensemble.remake(plan, models, data, placement.centers, n_jobs)
+        return cls(plan, placement, made, open_centers, engine, data=data, is_updated=True)
 
     def stored(self) -> list[FeatureModel | None] | None:
         """What of the models does not follow from plan, data and placement.
@@ -244,24 +262,24 @@ class LocalPredictor(Predictor):
             return None
         return [model if isinstance(model, FeatureModel) else None for model in self.models]
 
-    def updated(self, new: TrainingSet) -> LocalPredictor:
-        """The predictor with more data taken in, at the same centres."""
-        old = self.data
-        data = TrainingSet.of(
-            np.concatenate([old.X, new.X]),
-            np.concatenate([old.y[:, :-1], new.y[:, :-1]]),
-            np.concatenate([old.noise, new.noise]),
+    def updated(self, X: Array, y: Array, noise: Array, forget: bool) -> LocalPredictor:
+        """The predictor with more points (n, d), targets (n, k) and noise (n,) at the same centres.
+
+        With `forget`, with these alone.
+        """
+        engine, plan, centers = self.engine, self.plan, self.placement.centers
+        if forget:
+            new = engine.training_set(X, y, noise, plan)
+            return LocalPredictor.fit(plan, new, self.placement, self.open_centers, engine)
+        xp, old = namespace(X), self.data
+        data = engine.training_set(
+            xp.concat([old.X, X]), xp.concat([old.y[:, :-1], y]), xp.concat([old.noise, noise]), plan
         )
-        models: list[LocalModel] = []
+        models: Sequence[Any] = []
         if self.models:
-            one, every = ensemble.model_bytes(self.plan, data, self.placement.centers)
-            memory.require(
-                max(one, every),
-                f"The local models of {len(data.X)} samples",
-                "Fit again to all of them: neighbourhoods, and how many, are chosen for the data there are.",
-            )
-            models = ensemble.update_all(self.plan, self.models, new, data, self.placement.centers, self.n_jobs)
-        return LocalPredictor(self.plan, self.placement, models, self.open_centers, self.n_jobs, data, True)
+            engine.require_memory(plan, data, centers)
+            models = engine.update(plan, self.models, engine.training_set(X, y, noise, plan), data, centers)
+        return replace(self, models=models, data=data, is_updated=True)
 
     @property
     def n_samples(self) -> int:
@@ -276,53 +294,35 @@ class LocalPredictor(Predictor):
     @property
     def n_bytes(self) -> int:
         """Memory of models and data."""
-        return super().n_bytes + self.data.X.nbytes + self.data.y.nbytes
+        return int(super().n_bytes + self.data.X.nbytes + self.data.y.nbytes)
 
-    def n_unseen(self) -> int:
-        """Number of training points that no model holds, nor one opened for them would."""
+    def n_unused(self) -> int:
+        """See `Predictor`."""
         if self.open_centers or len(self.placement.centers) == 0:
             return 0
         if self.plan.radius is None:
-            return int(np.sum(~self.placement.serves(self.data.X))) if self.plan.count is not None else 0
-        distance, _ = self._nearest(cKDTree(self.placement.centers), self.data.X)
-        return int(np.sum(distance > self.plan.radius))
+            return int((~self.placement.covers(self.data.X)).sum()) if self.plan.count is not None else 0
+        distance, _ = self.engine.nearest(self.placement, self.data.X, True)
+        return int((distance > self.plan.radius).sum())
 
-    def median_neighbours(self, centers: Floats) -> int:
-        """Number of points in the neighbourhood of a centre, in the median."""
-        n, least = self.n_samples, self.plan.count
-        if self.plan.radius is None or len(centers) == 0:
-            return n if least is None else min(least, n)
-        counts = self.data.tree.query_radius(centers, self.plan.radius, count_only=True)
-        return int(np.median(np.maximum(counts, least or 0)))
+    def median_neighbours(self) -> int:
+        """See `Predictor`; over at most some thousand centres."""
+        centers = self.placement.centers
+        if len(centers) == 0:
+            n = self.n_samples
+            return n if self.plan.count is None else min(self.plan.count, n)
+        some = centers[:: max(len(centers) // 1000, 1)]
+        counts = self.engine.count_neighbours(self.plan, self.data, some)
+        return int(np.median(np.asarray(counts.tolist())))
 
-    def _in_reach(self, X: Floats) -> Booleans:
-        """Which points may have data in the neighbourhood of a centre opened for them; elsewhere the prior is right."""
+    def _in_reach(self, X: Array) -> Array:
         radius, spacing = self.plan.radius, self.placement.spacing
         if len(X) == 0 or radius is None or spacing is None or self.plan.count is not None:
-            return np.ones(len(X), dtype=bool)
+            return namespace(X).ones_like(X[:, 0]) > 0
         # Of the cells that share a point, the farthest has its middle 1.5 spacings away.
-        result: Booleans = self.data.tree.query_radius(X, radius + 1.5 * spacing, count_only=True) > 0
-        return result
+        return self.engine.has_points_within(self.data, X, radius + 1.5 * spacing)
 
-    def _opened(self, X: Floats, places: Floats, with_variance: bool) -> tuple[Floats, Floats]:
-        """Each point by a model made for the place given with it."""
-        mean, variance = self._prior(len(X))
+    def _opened(self, plan: Plan, X: Array, places: Array, with_variance: bool) -> tuple[Array, Array]:
         if len(X) == 0:
-            return mean, variance
-        distinct, owner = np.unique(places, axis=0, return_inverse=True)
-        owner = owner.reshape(-1)
-        order = np.argsort(owner, kind="stable")
-        bounds = np.searchsorted(owner[order], np.arange(len(distinct) + 1))
-        for batch in memory.batches(len(distinct), 256):  # models are made, used and forgotten
-            members = order[bounds[batch.start] : bounds[batch.stop]]
-            models = ensemble.fit_all(self.plan, self.data, distinct[batch], self.n_jobs)
-            mean[members], variance[members] = ensemble.predict_groups(
-                self.plan,
-                models,
-                distinct[batch],
-                X[members],
-                owner[members] - batch.start,
-                with_variance,
-                self.n_jobs,
-            )
-        return mean, variance
+            return self._prior(X)
+        return self.engine.predict_at(plan, self.data, places, X, with_variance)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from ..estimators._base import GPRegressor
 from ..hyperparameters.learning import Learned
 from ..kernels import Kernel
 from ..local.centers import Placement
+from ..local.fit import FittedLocal
+from ..local.frame import Frame
 from ..local.model import FeatureModel
 from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
@@ -134,9 +136,11 @@ class ModelFile:
     def _checked(self, **known: Any) -> tuple[Any, dict[str, Any]]:
         """A model that lacks what is made anew, and parts that this can be made of; `known` ones are not decoded."""
         model = _CLASSES[self.class_name](**self.parameters())
-        for name, value in self.state().items():
+        state, parts = self.state(), self._decoded("parts", **known)
+        if isinstance(model, LocalGPRegressor):
+            parts |= {name: state.pop(f"_{name}", None) for name in ("offset", "unit", "weight")}
+        for name, value in state.items():
             setattr(model, name, value)
-        parts = self._decoded("parts", **known)
         _check(model, parts)
         return model, parts
 
@@ -192,7 +196,7 @@ def save(model: Any, path: str | os.PathLike[str], metadata: dict[str, Any] | No
         "class": class_name,
         "metadata": _checked(metadata),
         "parameters": _encoded(model, codec.storable_parameters(model), arrays),
-        "state": _encoded(model, {name: vars(model)[name] for name in _stored_names(model)}, arrays),
+        "state": _encoded(model, _state(model), arrays),
         "parts": _encoded(model, parts, arrays),
     }
     _require_loadable(header, arrays, {name: parts[name] for name in ("data",) if name in parts})
@@ -245,8 +249,13 @@ def _model_file(path: str, content: container.Content) -> ModelFile:
 # ---- what each model consists of ----------------------------------------------------------------------------------
 
 
-def _stored_names(model: Any) -> list[str]:
-    return [name for name in (*_STATE[type(model).__name__], *_OPTIONAL) if name in vars(model)]
+def _state(model: Any) -> dict[str, Any]:
+    """Fitted attributes that are stored as they are."""
+    values = vars(model)
+    if isinstance(model, LocalGPRegressor):
+        fitted = model._fitted
+        values = {**values, "_offset": fitted.frame.offset, "_unit": fitted.frame.unit, "_weight": fitted.weight}
+    return {name: values[name] for name in (*_STATE[type(model).__name__], *_OPTIONAL) if name in values}
 
 
 def _parts(model: Any) -> dict[str, Any]:
@@ -290,10 +299,13 @@ def _require_loadable(header: dict[str, Any], arrays: list[Any], known: dict[str
 def _complete(model: Any, parts: dict[str, Any]) -> None:
     """Make what was not stored, of parts that fit together."""
     if isinstance(model, LocalGPRegressor):
+        offset, unit, weight = (parts.pop(name) for name in ("offset", "unit", "weight"))
         predictor = LocalPredictor.restore(**parts, n_jobs=model.n_jobs)
-        model._predictor = predictor
-        model.feature_map_ = predictor.plan.features
-        model.centers_ = predictor.placement.centers * model._unit
+        frame = replace(Frame.of(model.kernel_, model.noise_variance_, offset), unit=unit, kernel=predictor.plan.kernel)
+        learned = getattr(model, "learned_", None) or Learned(model.kernel_, model.noise_variance_)
+        weight = float(predictor.n_samples) if weight is None else weight
+        fitted = FittedLocal(learned, frame, model.y_mean_, weight, model.spacing_, predictor, model.report_)
+        model._store(fitted)
     elif isinstance(model, ExactGPRegressor):
         X, noise = parts["X"], parts["noise"]
         memory.require(8.0 * len(X) ** 2 * 2.2, "The exact Gaussian process", "Load it on a machine with more.")
@@ -346,7 +358,7 @@ def _check_local(model: Any, parts: dict[str, Any]) -> None:
     d, k = model.n_features_in_, len(model.y_mean_)
     plan, data, placement = parts["plan"], parts["data"], parts["placement"]
     require(data.X.shape[1] == d == placement.centers.shape[1] and data.y.shape[1] == k + 1)
-    require(model._offset.shape == (k,) and model._unit.shape in ((1,), (d,)) and are_positive(model._unit))
+    require(parts["offset"].shape == (k,) and parts["unit"].shape in ((1,), (d,)) and are_positive(parts["unit"]))
     require(plan.kernel.length_scales.shape[1] in (1, d) and not np.isnan(plan.kernel.length_scales).any())
     require(placement.reach is None or plan.count is not None)
     require(model.spacing_ is None or placement.spacing is not None)

@@ -197,3 +197,10 @@ def with_centers(placement: Placement, centers: Floats) -> Placement:
     if len(centers) == 0:
         return placement
     return replace(placement, centers=np.concatenate([placement.centers, centers]), cells=None)
+
+
+def places(placement: Placement, cells: Integers) -> Floats:
+    """Centres, and middles of opened cells (O, d), in this order."""
+    if len(cells) == 0 or placement.lattice is None:
+        return placement.centers
+    return np.concatenate([placement.centers, placement.lattice.middles(cells)])

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..common.types import Booleans, Floats, Integers
-from ..local import ensemble
 from ..local.centers import group_rows
 from ..local.model import LocalModel, fit_one
+from ..local.plan import Plan
 from ..local.predictor import Predictor
+from .centers import places
 from .sums import Finished
 
 
@@ -43,7 +44,7 @@ class StreamedPredictor(Predictor):
     def of(cls, before: Predictor | None, cells: Integers, state: Finished, **fields: Any) -> StreamedPredictor:
         """Arrange the models of a pass. With `before`, its plan, placement and options are kept."""
         if before is not None:
-            names = ("plan", "placement", "open_centers", "n_jobs", "width", "for_blending")
+            names = ("plan", "placement", "open_centers", "engine", "width", "for_blending")
             fields = {name: getattr(before, name) for name in names}
         plan, placement, width = fields["plan"], fields["placement"], fields["width"]
         n, d = placement.centers.shape
@@ -78,12 +79,9 @@ class StreamedPredictor(Predictor):
     @property
     def places(self) -> Floats:
         """Centres, and middles of the opened cells."""
-        lattice = self.placement.lattice
-        if lattice is None or len(self.cells) == 0:
-            return self.placement.centers
-        return np.concatenate([self.placement.centers, lattice.middles(self.cells)])
+        return places(self.placement, self.cells)
 
-    def median_neighbours(self, centers: Floats) -> int:  # noqa: ARG002
+    def median_neighbours(self) -> int:
         """See `Predictor`; over all centres."""
         counts = self.state.counts[: len(self.placement.centers)]
         return int(np.median(counts)) if len(counts) else self.n_samples
@@ -106,9 +104,9 @@ class StreamedPredictor(Predictor):
     def _in_reach(self, X: Floats) -> Booleans:
         return np.ones(len(X), dtype=bool)
 
-    def _opened(self, X: Floats, places: Floats, with_variance: bool) -> tuple[Floats, Floats]:
+    def _opened(self, plan: Plan, X: Floats, places: Floats, with_variance: bool) -> tuple[Floats, Floats]:
         """Each point by the model opened for its cell; where there is none, no data are in reach."""
-        mean, variance = self._prior(len(X))
+        mean, variance = self._prior(X)
         lattice = self.placement.lattice
         if len(X) == 0 or lattice is None:
             return mean, variance
@@ -116,18 +114,17 @@ class StreamedPredictor(Predictor):
         index = {tuple(cell): i for i, cell in enumerate(self.cells.tolist())}
         number = [index.get(tuple(cell), -1) for cell in distinct.tolist()]
         models = [self.opened[i] if i >= 0 else None for i in number]
-        known = np.array([model is not None for model in models])
-        if not known.any():
+        has_model = np.array([model is not None for model in models])
+        if not has_model.any():
             return mean, variance
-        rank = np.cumsum(known) - 1
-        members = np.flatnonzero(known[owner])
-        mean[members], variance[members] = ensemble.predict_groups(
-            self.plan,
+        rank = np.cumsum(has_model) - 1
+        members = np.flatnonzero(has_model[owner])
+        mean[members], variance[members] = self.engine.predict(
+            plan,
             [model for model in models if model is not None],
-            lattice.middles(distinct[known]),
+            lattice.middles(distinct[has_model]),
             X[members],
             rank[owner[members]],
             with_variance,
-            self.n_jobs,
         )
         return mean, variance

@@ -11,7 +11,8 @@ import torch
 
 from ..common.arrays import Array as Tensor
 from ..common.arrays import on_host
-from ..local.centers import Lattice
+from ..common.memory import batches
+from ..local.centers import Lattice, Placement
 from . import memory
 
 MAX_GRID_COLUMNS = 3  # beyond, cells have too many neighbours, and all distances are computed
@@ -167,23 +168,24 @@ class CellLookup:
         return best.sqrt(), owner
 
 
-def lattice_centers(lattice: Lattice, X: Tensor) -> Tensor:
-    """Middle of the bounding box of the points of each occupied cell, in the order of the cells."""
-    origin = torch.as_tensor(lattice.origin, dtype=X.dtype, device=X.device)
-    cells = ((X - origin) / lattice.side).floor().long()
-    cells = cells - cells.amin(dim=0)
-    sizes = (cells.amax(dim=0) + 1).tolist()
+def place(X: Tensor, spacing: float) -> Placement:
+    """One centre in every occupied cell of a lattice that covers the points: the middle of what occupies it."""
+    lattice = covering(X, spacing)
+    cells = lattice.indices(X).long()
+    low = cells.amin(dim=0)
+    sizes = (cells.amax(dim=0) - low + 1).tolist()
     if prod(sizes) >= 2**62:
         _, owner = torch.unique(cells, dim=0, return_inverse=True)
     else:
         strides = torch.tensor([prod(sizes[i + 1 :]) for i in range(len(sizes))], device=X.device)
-        _, owner = torch.unique((cells * strides).sum(dim=1), return_inverse=True)
+        _, owner = torch.unique(((cells - low) * strides).sum(dim=1), return_inverse=True)
     n_cells = int(owner.max()) + 1
     index = owner[:, None].expand_as(X)
     box = X.new_empty((n_cells, X.shape[1]))
-    low = box.scatter_reduce(0, index, X, "amin", include_self=False)
-    high = box.scatter_reduce(0, index, X, "amax", include_self=False)
-    return 0.5 * (low + high)
+    lowest = box.scatter_reduce(0, index, X, "amin", include_self=False)
+    highest = box.scatter_reduce(0, index, X, "amax", include_self=False)
+    occupied = cells.new_empty((n_cells, X.shape[1])).scatter_reduce(0, index, cells, "amin", include_self=False)
+    return Placement(0.5 * (lowest + highest), spacing, lattice, occupied)
 
 
 def covering(X: Tensor, spacing: float) -> Lattice:
@@ -192,8 +194,18 @@ def covering(X: Tensor, spacing: float) -> Lattice:
     return Lattice.covering_box(low, high, lambda: np.median(on_host(X).astype(np.float64), axis=0), spacing)
 
 
+def distances(A: Tensor, B: Tensor) -> Tensor:
+    """Distances (n, m) between the rows of `A` and `B`."""
+    return torch.cdist(A, B, compute_mode="donot_use_mm_for_euclid_dist")
+
+
 def _squared_distances(A: Tensor, B: Tensor) -> Tensor:
-    return torch.cdist(A, B, compute_mode="donot_use_mm_for_euclid_dist") ** 2
+    return distances(A, B) ** 2
+
+
+def chunks_of_points(X: Tensor, centers: Tensor) -> list[slice]:
+    """Runs of points whose distances to all centres fit into memory together."""
+    return batches(len(X), _rows(centers))
 
 
 def _rows(X: Tensor) -> int:

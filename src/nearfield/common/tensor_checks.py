@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from sklearn.utils.validation import check_is_fitted
 
-from ..common.arrays import Array as Tensor
-from ..common.arrays import is_tensor
+from .arrays import Array as Tensor
+from .arrays import is_tensor
 
 
 def training(

@@ -1,0 +1,91 @@
+"""From the parameters of `LocalGPRegressor` to a request: each is checked, and refused in one sentence."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from ..common.types import Floats
+from ..common.validation import check_bool, check_integer, check_option, check_positive, describe
+from ..common.warnings import warn
+from ..features import MaclaurinFeatures, TaylorFeatures
+from ..local.request import CENTERS, COUNTED, LocalRequest
+
+
+def local_request(model: Any) -> LocalRequest:
+    """What is asked of a regressor whose number of columns is known."""
+    kind, n_centers = _centers(model), _n_centers(model)
+    request = LocalRequest(
+        learning=model._learning_request(model.n_features_in_),
+        tolerance=check_positive(model, "tolerance"),
+        spacing=None if _is_auto(model.spacing) else check_positive(model, "spacing"),
+        radius=None if model.radius is None or _is_auto(model.radius) else check_positive(model, "radius"),
+        all_points=model.radius is None,
+        feature_map=_feature_map(model),
+        kernel_space=isinstance(model.features, str) and model.features == "kernel",
+        correction=check_bool(model, "correction"),
+        blend=check_bool(model, "blend"),
+        open_centers=check_bool(model, "open_centers"),
+        centers=kind,
+        n_centers=n_centers,
+        n_jobs=model.n_jobs,
+        progress=model._check_progress(),
+    )
+    if request.all_points and request.feature_map is not None and request.spacing is None and request.are_spaced:
+        raise ValueError(
+            f"{describe(model, 'radius')}=None takes all points for every centre, and nothing then tells how many "
+            "centres: give spacing, or n_centers with centers='farthest', or centers='mean' for one."
+        )
+    return request
+
+
+def _feature_map(model: Any) -> TaylorFeatures | MaclaurinFeatures | None:
+    features = model.features
+    if isinstance(features, TaylorFeatures):
+        check_integer(features, "degree", 1)
+        return features
+    if isinstance(features, MaclaurinFeatures):
+        check_integer(features, "n_components", 2)
+        return features
+    if isinstance(features, str) and features in ("auto", "kernel"):
+        return None
+    raise ValueError(
+        f"{describe(model, 'features')} must be 'auto', 'kernel', TaylorFeatures or MaclaurinFeatures. Got {features!r}."
+    )
+
+
+def _centers(model: Any) -> str | int | Floats:
+    kind = model.centers
+    if isinstance(kind, str):
+        return check_option(model, "centers", CENTERS)
+    if isinstance(kind, Integral):
+        return check_integer(model, "centers", 1)
+    d = model.n_features_in_
+    try:
+        given = np.asarray(kind, dtype=np.float64)
+    except (TypeError, ValueError):
+        given = np.empty(0)
+    if given.ndim != 2 or given.shape[1] != d or len(given) == 0 or not np.all(np.isfinite(given)):
+        names = ", ".join(repr(name) for name in CENTERS)
+        raise ValueError(
+            f"{describe(model, 'centers')} must be one of {names}, an integer, or finite numbers of shape "
+            f"(n_centers, {d})."
+        )
+    return given
+
+
+def _n_centers(model: Any) -> int | None:
+    kind = model.centers if isinstance(model.centers, str) else "those given"
+    if model.n_centers is None and kind not in ("kmeans", "random"):
+        return None
+    n_centers = check_integer(model, "n_centers", 1)
+    if kind not in COUNTED:
+        names = ", ".join(repr(name) for name in COUNTED)
+        warn(f"n_centers={n_centers} has no effect with centers={kind!r}: it is for {names}.")
+    return n_centers
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"

@@ -1,0 +1,77 @@
+"""The approximation: as given where everything is, else chosen by measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..common.types import Floats
+from ..common.warnings import warn
+from ..kernels import Kernel
+from . import by_number, by_radius
+from .choices import Candidate, Choice, Request
+from .neighbourhoods import TrainingSet
+from .plan import Plan
+from .request import LocalRequest
+
+SAMPLED_CENTERS = 20  # whose neighbourhoods a map that adapts to the data looks at
+
+
+def choose(
+    request: LocalRequest, kernel: Kernel, data: TrainingSet, rng: np.random.RandomState, **streamed: Any
+) -> Choice:
+    """What to do for points in length scales; `streamed` are options of `by_radius.choose` where data are a sample."""
+    if request.is_complete:
+        return as_given(request, kernel, lambda: _relative_positions(request, data, rng), rng)
+    if request.all_points:
+        raise ValueError(
+            "radius=None takes all points for every centre, which needs features: set features to TaylorFeatures "
+            "or MaclaurinFeatures, or use ExactGPRegressor."
+        )
+    asked = Request(
+        request.tolerance,
+        request.spacing,
+        request.radius,
+        request.features_of(kernel, rng),
+        request.kernel_space,
+        request.correction,
+    )
+    is_free = request.radius is None and request.spacing is None and request.feature_map is None
+    if kernel.n_scales == 1 or not is_free:
+        return by_radius.choose(kernel, data, asked, request.n_jobs, rng, request.progress, **streamed)
+    if streamed:
+        raise ValueError(
+            "The 'n_scales' parameter of LocalGPRegressor must be 1 with a source, or spacing, radius and features "
+            "must be given: neighbourhoods for several length scales need all points in memory."
+        )
+    return by_number.choose(kernel, data, asked, request.n_jobs, rng, request.progress)
+
+
+def as_given(
+    request: LocalRequest, kernel: Kernel, positions: Callable[[], Floats], rng: np.random.RandomState
+) -> Choice:
+    """What was given, as a choice; `positions` gives a sample of positions (n, d) relative to a centre."""
+    features, label = None, "kernel space"
+    make_features = request.features_of(kernel, rng)
+    if make_features is not None:
+        features, label = make_features(positions()), "as given"
+    plan = Plan(kernel, request.radius, features, request.correction, either_side=not request.all_points)
+    if request.radius is not None and request.spacing is not None and request.radius < request.spacing:
+        warn(
+            f"radius={request.radius:g} is smaller than spacing={request.spacing:g}: samples that are farther than "
+            "the radius from every centre are not used. A radius of twice the spacing is usual."
+        )
+    candidate = Candidate(request.spacing if request.spacing is not None else np.inf, plan, label)
+    return Choice(candidate, np.nan, np.nan, True, "spacing, radius and features were given")
+
+
+def _relative_positions(request: LocalRequest, data: TrainingSet, rng: np.random.RandomState) -> Floats:
+    """Positions relative to a centre, as neighbourhoods have them."""
+    if request.radius is None:
+        result: Floats = data.X - data.X.mean(axis=0)
+        return result
+    centers = data.X[rng.choice(len(data.X), min(len(data.X), SAMPLED_CENTERS), replace=False)]
+    neighbourhoods = data.neighbourhoods(centers, request.radius)
+    return np.concatenate([data.X[rows] - center for center, rows in zip(centers, neighbourhoods, strict=True)])

@@ -1,0 +1,165 @@
+"""Who computes local models: the small protocol behind which the CPU and a device do their work differently.
+
+An engine finds centres near points, makes models around centres and asks them. The ragged engine works on NumPy arrays,
+with neighbourhoods of any size one by one in threads; the padded one of `nearfield.tensors` on PyTorch tensors, with
+neighbourhoods of similar size side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from ..common import memory
+from ..common.arrays import Array
+from ..common.threads import n_threads
+from ..common.types import Floats, Integers
+from . import ensemble
+from .centers import Placement
+from .model import KernelModel, LocalModel
+from .neighbourhoods import TrainingSet
+from .plan import Plan
+
+MEMORY_SHARE = 0.25  # of what is free, that models may take
+
+
+class Engine(Protocol):
+    """What a predictor needs. Arrays are of one kind throughout, points in length scales."""
+
+    def training_set(self, X: Array, y: Array, noise: Array, plan: Plan | None) -> Any:
+        """Points (n, d), targets (n, k) and noise (n,), indexed for the neighbourhoods of a plan, or of any."""
+
+    def nearest(self, placement: Placement, X: Array, beyond_spacing: bool) -> tuple[Array, Array]:
+        """Distance (m,) from each point to its nearest centre, and which it is (m,).
+
+        Without `beyond_spacing`, a point farther than the spacing from all centres may get any distance beyond it.
+        """
+
+    def within(self, placement: Placement, X: Array, reach: Array) -> tuple[Array, Array]:
+        """How many centres (m,) are within `reach` (m,) of each point, and which ones, point by point."""
+
+    def fit(self, plan: Plan, data: Any, centers: Array) -> Sequence[Any]:
+        """Models around all centres."""
+
+    def update(self, plan: Plan, models: Sequence[Any], new: Any, data: Any, centers: Array) -> Sequence[Any]:
+        """Models with `new` points taken in; `data` holds all points, old and new."""
+
+    def predict(
+        self, plan: Plan, models: Sequence[Any], centers: Array, X: Array, owner: Array, with_variance: bool
+    ) -> tuple[Array, Array]:
+        """Means (m, k + 1) and variances (m,) at `X`, each point by the model of its centre `owner` (m,)."""
+
+    def predict_at(
+        self, plan: Plan, data: Any, places: Array, X: Array, with_variance: bool
+    ) -> tuple[Array, Array]:
+        """The same, each point by a model made around the place (m, d) given with it, used and forgotten."""
+
+    def has_points_within(self, data: Any, X: Array, radius: float) -> Array:
+        """Whether there may be training points within `radius` of each point (m,)."""
+
+    def count_neighbours(self, plan: Plan, data: Any, centers: Array) -> Array:
+        """Number of points in the neighbourhood of each centre (C,)."""
+
+    def require_memory(self, plan: Plan, data: Any, centers: Array) -> bool:
+        """Refuse models that cannot be made at all; whether those of all centres may be kept."""
+
+    def n_kernel_space(self, models: Sequence[Any]) -> int:
+        """Number of centres solved in kernel space."""
+
+
+@dataclass(frozen=True)
+class RaggedEngine:
+    """NumPy arrays, with `n_jobs` threads over centres; see `Engine`."""
+
+    n_jobs: int | None = None
+
+    def training_set(self, X: Floats, y: Floats, noise: Floats, plan: Plan | None) -> TrainingSet:  # noqa: ARG002
+        """See `Engine`."""
+        return TrainingSet.of(X, y, noise)
+
+    def nearest(self, placement: Placement, X: Floats, beyond_spacing: bool) -> tuple[Floats, Integers]:  # noqa: ARG002
+        """See `Engine`."""
+        distance, owner = cKDTree(placement.centers).query(X, workers=n_threads(self.n_jobs))
+        return distance, owner
+
+    def within(self, placement: Placement, X: Floats, reach: Floats) -> tuple[Integers, Integers]:
+        """See `Engine`."""
+        lists = cKDTree(placement.centers).query_ball_point(X, reach, workers=n_threads(self.n_jobs))
+        counts = np.fromiter((len(indices) for indices in lists), np.int64, len(X))
+        return counts, np.concatenate([np.empty(0, np.int64), *(np.asarray(i, dtype=np.int64) for i in lists)])
+
+    def fit(self, plan: Plan, data: TrainingSet, centers: Floats) -> list[LocalModel]:
+        """See `Engine`."""
+        return ensemble.fit_all(plan, data, centers, self.n_jobs)
+
+    def update(
+        self, plan: Plan, models: Sequence[LocalModel], new: TrainingSet, data: TrainingSet, centers: Floats
+    ) -> list[LocalModel]:
+        """See `Engine`."""
+        _, all_bytes = ensemble.model_bytes(plan, data, centers)
+        memory.require(
+            all_bytes,
+            f"The local models of {len(data.X)} samples",
+            "Fit again to all of them: neighbourhoods, and how many, are chosen for the data there are.",
+        )
+        return ensemble.update_all(plan, models, new, data, centers, self.n_jobs)
+
+    def predict(
+        self,
+        plan: Plan,
+        models: Sequence[LocalModel],
+        centers: Floats,
+        X: Floats,
+        owner: Integers,
+        with_variance: bool,
+    ) -> tuple[Floats, Floats]:
+        """See `Engine`."""
+        return ensemble.predict_groups(plan, models, centers, X, owner, with_variance, self.n_jobs)
+
+    def predict_at(
+        self, plan: Plan, data: TrainingSet, places: Floats, X: Floats, with_variance: bool
+    ) -> tuple[Floats, Floats]:
+        """See `Engine`."""
+        mean, variance = np.empty((len(X), data.y.shape[1])), np.empty(len(X))
+        distinct, owner = np.unique(places, axis=0, return_inverse=True)
+        owner = owner.reshape(-1)
+        order = np.argsort(owner, kind="stable")
+        bounds = np.searchsorted(owner[order], np.arange(len(distinct) + 1))
+        for batch in memory.batches(len(distinct), 256):
+            members = order[bounds[batch.start] : bounds[batch.stop]]
+            models = self.fit(plan, data, distinct[batch])
+            mean[members], variance[members] = self.predict(
+                plan, models, distinct[batch], X[members], owner[members] - batch.start, with_variance
+            )
+        return mean, variance
+
+    def has_points_within(self, data: TrainingSet, X: Floats, radius: float) -> Array:
+        """See `Engine`."""
+        return data.counts(X, radius) > 0
+
+    def count_neighbours(self, plan: Plan, data: TrainingSet, centers: Floats) -> Integers:
+        """See `Engine`."""
+        n, least = len(data.X), plan.count or 0
+        if plan.radius is None:
+            return np.full(len(centers), min(least, n) if plan.count is not None else n)
+        return np.minimum(np.maximum(data.counts(centers, plan.radius), least), n)
+
+    def require_memory(self, plan: Plan, data: TrainingSet, centers: Floats) -> bool:
+        """See `Engine`."""
+        largest, total = ensemble.model_bytes(plan, data, centers)
+        memory.require(
+            largest,
+            "The model of a single centre",
+            "A smaller radius or fewer features need less, and radius='auto' finds out how much is enough.",
+        )
+        return total < MEMORY_SHARE * memory.available()
+
+    def n_kernel_space(self, models: Sequence[LocalModel]) -> int:
+        """See `Engine`."""
+        return sum(isinstance(model, KernelModel) for model in models)
+
+

@@ -1,0 +1,251 @@
+"""The pipeline: from training data, wherever they are, and a request to a fitted local model.
+
+Hyperparameters are learnt, an approximation is chosen, centres are placed, models are made. Data in memory, in a source
+and on a device go through the same steps; what differs is behind `TrainingData` and the engine of the predictor.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..common.arrays import Array, weighted_mean
+from ..common.types import Floats
+from ..common.warnings import warn
+from ..hyperparameters.learning import Learned, LearningRequest
+from ..kernels import Kernel
+from ..reporting.report import Report
+from .centers import Placement
+from .choices import Choice
+from .frame import Frame
+from .plan import Plan
+from .predictor import LocalPredictor, Predictor
+from .request import LocalRequest
+
+Random = np.random.RandomState
+
+
+class TrainingData(Protocol):
+    """Training data, wherever they are: the steps of the pipeline that depend on it."""
+
+    n_features: int
+
+    @property
+    def mean(self) -> Array:
+        """Weighted mean of the targets, (k,)."""
+
+    @property
+    def weight(self) -> float:
+        """Sum of the sample weights."""
+
+    def learn(self, request: LearningRequest, rng: Random) -> Learned:
+        """Hyperparameters."""
+
+    def in_frame(self, frame: Frame) -> FramedData:
+        """The same in length scales, ready to be approximated."""
+
+
+class FramedData(Protocol):
+    """Training data in length scales: the rest of the pipeline."""
+
+    def choose(self, request: LocalRequest, rng: Random) -> Choice:
+        """Spacing, neighbourhoods and features."""
+
+    def place(self, request: LocalRequest, choice: Choice, rng: Random) -> tuple[Placement, float]:
+        """Centres, and the share of the samples that are as near to one as the measurements assume."""
+
+    def fit(self, request: LocalRequest, plan: Plan, placement: Placement) -> Predictor:
+        """Models around the centres."""
+
+
+class Clock:
+    """Seconds that the stages took."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        """End a stage."""
+        now = time.perf_counter()
+        self.laps[stage] = now - self._last
+        self._last = now
+
+
+@dataclass(frozen=True, eq=False)
+class FittedLocal:
+    """A fitted local model.
+
+    Attributes
+    ----------
+    learned : Learned
+        Kernel and noise variance, and how they were found.
+    frame : Frame
+        Units of the predictor.
+    y_mean : array of shape (k,)
+        Mean of the targets seen so far.
+    weight : float
+        Sum of the sample weights seen so far.
+    spacing : float or None
+        Covering radius of the centres, in length scales.
+    predictor : Predictor
+    report : Report
+    """
+
+    learned: Learned
+    frame: Frame
+    y_mean: Array
+    weight: float
+    spacing: float | None
+    predictor: Predictor
+    report: Report
+
+    @property
+    def centers(self) -> Array:
+        """Centres in the units of the data, (C, d)."""
+        return self.frame.positions(self.predictor.placement.centers)
+
+    def predict(self, X: Array, with_variance: bool, blend: bool) -> tuple[Array, Array]:
+        """Means (m, k) and latent variances (m,) at points (m, d) in the units of the data.
+
+        With `blend` they are continuous from centre to centre.
+        """
+        points = self.frame.points(X)
+        predict = self.predictor.predict_blended if blend else self.predictor.predict
+        mean, variance = predict(points, with_variance)
+        # Targets were stored less an offset, and the last column answers for a constant: so any mean can be taken out.
+        return mean[:, :-1] - mean[:, -1:] * (self.y_mean - self.frame.offset) + self.y_mean, variance
+
+    def updated(self, X: Array, y: Array, weights: Array | None, forget: bool) -> FittedLocal:
+        """The model with more points (n, d), targets (n, k) and weights (n,); with `forget`, with these alone."""
+        assert isinstance(self.predictor, LocalPredictor)
+        predictor = self.predictor.updated(*self.frame.rows(X, y, weights), forget)
+        before, added = 0.0 if forget else self.weight, float(len(y) if weights is None else weights.sum())
+        mean = self.y_mean  # stays where all was forgotten
+        if added > 0:
+            mean = (mean * before + weighted_mean(y, weights) * added) / (before + added)
+        return self.with_predictor(predictor, mean, before + added)
+
+    def with_predictor(self, predictor: Predictor, y_mean: Array, weight: float) -> FittedLocal:
+        """The model after data were taken in; the report says that the distance was measured before."""
+        before = self.report
+        report = replace(
+            before,
+            n_samples=predictor.n_samples,
+            n_kernel_space=predictor.n_kernel_space,
+            median_neighbours=predictor.median_neighbours(),
+            model_bytes=predictor.n_bytes,
+            n_measured=before.n_measured or before.n_samples,
+        )
+        return replace(self, predictor=predictor, y_mean=y_mean, weight=weight, report=report)
+
+    def rescaled(self, units: Floats) -> FittedLocal:
+        """The model for data whose columns are multiplied by `units` (d,), with the same predictions."""
+        kernel = Kernel(self.learned.kernel.length_scales * units, self.learned.kernel.variances)
+        hyperparameters = {**self.report.hyperparameters, "length_scale": kernel.plain()[0]}
+        return replace(
+            self,
+            learned=replace(self.learned, kernel=kernel),
+            frame=self.frame.rescaled(units),
+            report=replace(self.report, hyperparameters=hyperparameters),
+        )
+
+
+def fit(
+    data: TrainingData, request: LocalRequest, rngs: tuple[Random, Random, Random], clock: Clock | None = None
+) -> FittedLocal:
+    """Learn, choose, place, make models, and say what was done; `rngs` are for the first three."""
+    clock = clock or Clock()
+    learned = data.learn(request.learning, rngs[0])
+    clock.lap("learning")
+    frame = Frame.of(learned.kernel, learned.noise_variance, data.mean)
+    framed = data.in_frame(frame)
+    choice = framed.choose(request, rngs[1])
+    clock.lap("tuning")
+    placement, covered = framed.place(request, choice, rngs[2])
+    clock.lap("centres")
+    predictor = framed.fit(request, choice.candidate.plan, placement)
+    clock.lap("fitting")
+    spacing = choice.candidate.finite_spacing
+    _warn(request, choice, predictor, covered)
+    return FittedLocal(
+        learned,
+        frame,
+        data.mean,
+        data.weight,
+        spacing,
+        predictor,
+        _report(request, learned, choice, predictor, covered, clock, data.n_features),
+    )
+
+
+def _is_measured(request: LocalRequest, choice: Choice, covered: float) -> bool:
+    return not np.isnan(choice.divergence) and (covered == 1 or request.open_centers)
+
+
+def _warn(request: LocalRequest, choice: Choice, predictor: Predictor, covered: float) -> None:
+    """Warn where the distance from the exact process is not known or too large, and where `blend` has no effect."""
+    if not np.isnan(choice.divergence) and not _is_measured(request, choice, covered):
+        warn(
+            f"{1 - covered:.2g} of the samples are farther from all centres than the measurements assume, and "
+            "open_centers=False opens none for them: how far the model is from the exact Gaussian process is not "
+            "known. More centres, or open_centers=True, would tell."
+        )
+    elif not choice.met:
+        warn(
+            f"tolerance={request.tolerance:g} could not be met: {choice.divergence:.1e} nats of KL per test point "
+            "from the exact Gaussian process were reached. A larger tolerance accepts it; radius, spacing and "
+            "features can be set by hand."
+        )
+    if request.blend and choice.candidate.finite_spacing is None and len(predictor.placement.centers) > 1:
+        warn(
+            "blend=True has no effect here: neighbourhoods are so many nearest points, in cells of several sizes. "
+            "Set spacing and radius by hand, or n_scales=1, for predictions without jumps."
+        )
+
+
+def _report(
+    request: LocalRequest,
+    learned: Learned,
+    choice: Choice,
+    predictor: Predictor,
+    covered: float,
+    clock: Clock,
+    n_features: int,
+) -> Report:
+    plan, kernel = predictor.plan, learned.kernel
+    is_measured = _is_measured(request, choice, covered)
+    length_scale, signal_variance = kernel.plain()
+    hyperparameters: dict[str, Any] = {
+        "length_scale": length_scale,
+        "signal_variance": signal_variance,
+        "noise_variance": learned.noise_variance,
+    }
+    return Report(
+        n_samples=predictor.n_samples,
+        n_features=n_features,
+        method="the exact Gaussian process" if plan.is_exact else choice.candidate.label,
+        reason=choice.reason,
+        divergence=choice.divergence if is_measured else None,
+        divergence_error=choice.error if is_measured else None,
+        tolerance=request.tolerance if is_measured else None,
+        tolerance_met=choice.met if is_measured else None,
+        n_probes=choice.n_probes,
+        n_centers=len(predictor.placement.centers),
+        n_kernel_space=predictor.n_kernel_space,
+        n_components=0 if plan.features is None else plan.features.n_components,
+        spacing=choice.candidate.finite_spacing,
+        radius=plan.radius,
+        median_neighbours=predictor.median_neighbours(),
+        least_neighbours=plan.count or 0,
+        degrees=() if plan.features is None else plan.features.degrees,
+        hyperparameters=hyperparameters,
+        variance_shares=tuple((kernel.variances / kernel.variance).tolist()),
+        seconds=clock.laps,
+        model_bytes=predictor.n_bytes,
+        served=covered,
+        trials=tuple((t.candidate.label, t.divergence, t.cost) for t in choice.trials),
+    )

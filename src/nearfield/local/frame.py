@@ -1,0 +1,69 @@
+"""How local models see the data: lengths in length scales, targets less a constant, noise with a floor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..common.arrays import Array, in_units, like, namespace
+from ..common.types import Floats
+from ..kernels import Kernel
+
+NOISE_FLOOR = 1e-9  # of the signal variance: features divide by the noise
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """How noise variances come from sample weights: `variance / weight`, but at least `floor`."""
+
+    variance: float
+    floor: float
+
+    def __call__(self, like_rows: Array, weights: Array | None) -> Array:
+        """Noise variances (n,), of the kind of array of `like_rows` (n, ...)."""
+        xp = namespace(like_rows)
+        ones = xp.ones_like(like_rows[:, 0])
+        return xp.clip(self.variance * ones if weights is None else self.variance / weights, self.floor, None)
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Units of local models.
+
+    Attributes
+    ----------
+    unit : ndarray of shape (1,) or (d,)
+        The shortest length scale.
+    kernel : Kernel
+        In these units.
+    offset : array of shape (k,)
+        What is taken off the targets. The mean of the targets may change later; this does not.
+    noise : Noise
+    """
+
+    unit: Floats
+    kernel: Kernel
+    offset: Array
+    noise: Noise
+
+    @classmethod
+    def of(cls, kernel: Kernel, noise_variance: float, offset: Array) -> Frame:
+        """Frame of a kernel in the units of the data."""
+        unit = kernel.length_scales[0]
+        scaled = Kernel(kernel.length_scales / unit, kernel.variances)
+        return cls(unit, scaled, offset, Noise(noise_variance, NOISE_FLOOR * kernel.variance))
+
+    def points(self, X: Array) -> Array:
+        """Points (n, d) in length scales."""
+        return in_units(X, self.unit)
+
+    def rows(self, X: Array, y: Array, weights: Array | None) -> tuple[Array, Array, Array]:
+        """Points in length scales (n, d), targets less the offset (n, k), noise variances (n,)."""
+        return self.points(X), y - self.offset, self.noise(X, weights)
+
+    def positions(self, points: Array) -> Array:
+        """The inverse of `points`: from length scales to the units of the data."""
+        return points * like(self.unit, points)
+
+    def rescaled(self, units: Floats) -> Frame:
+        """Frame for data whose columns are multiplied by `units` (d,); points in length scales stay as they are."""
+        return replace(self, unit=self.unit * units)

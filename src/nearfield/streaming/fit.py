@@ -1,0 +1,201 @@
+"""Local models from a source: the pipeline of `local.fit` in passes over all rows, from a sample of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..common import memory
+from ..common.types import Floats, Integers
+from ..common.warnings import warn
+from ..hyperparameters.learning import Learned, LearningRequest, learn_hyperparameters
+from ..local import centers as local_centers
+from ..local import choosing
+from ..local.centers import Lattice, Placement
+from ..local.choices import Choice
+from ..local.engine import RaggedEngine
+from ..local.fit import FittedLocal
+from ..local.frame import Frame
+from ..local.neighbourhoods import TrainingSet
+from ..local.placing import share_covered
+from ..local.plan import Plan
+from ..local.request import LocalRequest
+from . import centers
+from .centers import MAX_COLUMNS, Occupied
+from .neighbours import make_blocks, world_maker
+from .passes import Passes, Progress, Sampled
+from .predictor import StreamedPredictor
+from .source import Source
+from .sums import LocalSums, Noise, limit_of
+
+BLOCKS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class SourceData:
+    """Rows of a source, of which a random sample is in memory; see `TrainingData`."""
+
+    passes: Passes
+    sampled: Sampled
+
+    @property
+    def n_features(self) -> int:
+        """See `TrainingData`."""
+        return int(self.sampled.rows.X.shape[1])
+
+    @property
+    def mean(self) -> Floats:
+        """See `TrainingData`."""
+        return self.sampled.mean
+
+    @property
+    def weight(self) -> float:
+        """See `TrainingData`."""
+        return self.sampled.weight
+
+    def learn(self, request: LearningRequest, rng: np.random.RandomState) -> Learned:
+        """See `TrainingData`; from a few neighbourhoods of all data."""
+        rows, sampled = self.sampled.rows, self.sampled
+        return learn_hyperparameters(
+            rows.X,
+            rows.targets - sampled.mean,
+            rows.weights,
+            request,
+            rng,
+            make_blocks=lambda: make_blocks(self.passes, sampled, sampled.mean, BLOCKS, request.ard, rng),
+        )
+
+    def in_frame(self, frame: Frame) -> FramedSource:
+        """See `TrainingData`."""
+        rows = self.sampled.rows
+        sample = TrainingSet.of(*frame.rows(rows.X, rows.targets, rows.weights))
+        return FramedSource(self.passes, self.sampled, frame, sample)
+
+
+@dataclass(eq=False)
+class FramedSource:
+    """The same with the sample in length scales, and occupied cells once centres are placed; see `FramedData`."""
+
+    passes: Passes
+    sampled: Sampled
+    frame: Frame
+    sample: TrainingSet
+    occupied: Occupied | None = None
+
+    def choose(self, request: LocalRequest, rng: np.random.RandomState) -> Choice:
+        """See `FramedData`."""
+        frame = self.frame
+        worlds = world_maker(self.passes, self.sampled, frame.unit, frame.offset, _noise(frame))
+        return choosing.choose(request, frame.kernel, self.sample, rng, n_samples=self.sampled.n, worlds=worlds)
+
+    def place(
+        self, request: LocalRequest, choice: Choice, rng: np.random.RandomState
+    ) -> tuple[Placement, float]:
+        """See `FramedData`; centres of all rows, in passes of their own."""
+        X, spacing = self.sample.X, choice.candidate.finite_spacing
+        kind = request.centers_in(self.frame)
+        if isinstance(kind, str) and kind == "auto":
+            kind = "grid" if X.shape[1] <= MAX_COLUMNS else "net"
+        lattice = None
+        if spacing is not None:
+            low, high = self.frame.points(self.sampled.low[None])[0], self.frame.points(self.sampled.high[None])[0]
+            lattice = Lattice.covering_box(low, high, lambda: np.median(X, axis=0), spacing)
+        is_grid = isinstance(kind, str) and kind == "grid"
+        if lattice is not None and (is_grid or self._opens(request, choice.candidate.plan)):
+            self.occupied = self.passes.run(centers.Cells(lattice, self.frame.unit), "centres")
+        if is_grid and lattice is not None and spacing is not None and self.occupied is not None:
+            placement = centers.grid(self.occupied, lattice, spacing)
+        else:
+            placement = replace(local_centers.place(kind, X, spacing, request.n_centers, rng), lattice=lattice)
+            if spacing is not None and isinstance(kind, str) and kind in ("net", "farthest"):
+                further = self.passes.run(centers.Net(placement.centers, spacing, self.frame.unit), "centres")
+                placement = centers.with_centers(placement, further)
+        return placement, share_covered(request, placement, X)
+
+    def fit(self, request: LocalRequest, plan: Plan, placement: Placement) -> StreamedPredictor:
+        """See `FramedData`; cells without centres of their own are opened beforehand, as far as memory allows."""
+        blend = request.blend and placement.spacing is not None
+        opens = self._opens(request, plan) and placement.spacing is not None
+        cells = np.empty((0, self.sample.X.shape[1]), dtype=np.int64)
+        if opens and self.occupied is not None and plan.radius is not None:
+            cells = centers.opened_cells(placement, self.occupied, plan.radius, blend)
+        opens, cells = self._require_memory(plan, placement, cells, opens)
+        places = centers.places(placement, cells)
+        sums = LocalSums(
+            plan, places, self.frame.unit, self.frame.offset, _noise(self.frame), request.n_jobs
+        )
+        return StreamedPredictor.of(
+            None,
+            cells,
+            self.passes.run(sums, "sums"),
+            plan=plan,
+            placement=placement,
+            open_centers=opens,
+            engine=RaggedEngine(request.n_jobs),
+            width=self.sample.y.shape[1],
+            for_blending=blend,
+        )
+
+    def _opens(self, request: LocalRequest, plan: Plan) -> bool:
+        """Whether cells may be opened."""
+        return request.open_centers and plan.radius is not None and self.sample.X.shape[1] <= MAX_COLUMNS
+
+    def _require_memory(
+        self, plan: Plan, placement: Placement, cells: Integers, opens: bool
+    ) -> tuple[bool, Integers]:
+        """Whether cells are opened, and which; none where memory does not suffice, and an error where it is worse."""
+        occupied = self.occupied
+        n_components = plan.features.n_components if plan.features is not None else 0
+
+        def n_bytes(where: Floats) -> float:
+            least, most = np.zeros(len(where)), np.full(len(where), float(self.sampled.n))
+            if occupied is not None and placement.lattice is not None:
+                least, most = occupied.neighbours(placement.lattice, where, plan.radius)
+            elif plan.radius is None:
+                least = most
+            return centers.model_bytes(
+                least, most, limit_of(plan), n_components, where.shape[1] + self.sample.y.shape[1] + 1
+            )
+
+        needed = n_bytes(placement.centers)
+        what = f"{n_components} features each" if n_components else "kernel space"
+        memory.require(
+            needed,
+            f"A model of {len(placement.centers)} centres with {what}",
+            "A larger tolerance or a longer length scale needs fewer; or fit parts of the area one by one.",
+        )
+        if len(cells) == 0 or placement.lattice is None:
+            return opens, cells
+        if needed + n_bytes(placement.lattice.middles(cells)) > 0.9 * memory.available():
+            warn(
+                f"There is no memory for the models of {len(cells)} cells without data of their own: in holes of "
+                "the data the nearest centre answers, as with open_centers=False."
+            )
+            return False, cells[:0]
+        return opens, cells
+
+
+def take_in(fitted: FittedLocal, source: Source, n_jobs: int | None, progress: Progress | None, forget: bool) -> FittedLocal:
+    """The model with the rows of a source taken in, or with these alone."""
+    before, frame = fitted.predictor, fitted.frame
+    assert isinstance(before, StreamedPredictor)
+    passes = Passes(source, progress)
+    placement, radius = before.placement, before.plan.radius
+    grown = replace(before, cells=before.cells[:0], opened=[]) if forget else before
+    if before.open_centers and placement.lattice is not None and radius is not None:
+        occupied = passes.run(centers.Cells(placement.lattice, frame.unit), "centres")
+        if len(occupied.cells):
+            grown = grown.with_cells(centers.opened_cells(placement, occupied, radius, before.for_blending))
+    sums = LocalSums(before.plan, grown.places, frame.unit, frame.offset, _noise(frame), n_jobs, keep_sums=True)
+    new = passes.run(sums, "sums")
+    state = sums.models(new) if forget else before.state.continued(sums, new)
+    predictor = StreamedPredictor.of(before, grown.cells, state)
+    mean, weight = fitted.y_mean, fitted.weight
+    if state.n:
+        mean, weight = state.total / state.weight, state.weight
+    return fitted.with_predictor(predictor, mean, weight)
+
+
+def _noise(frame: Frame) -> Noise:
+    return Noise(frame.noise.variance, frame.noise.floor)

@@ -1,0 +1,107 @@
+"""Local models on a device: neighbourhoods of similar size side by side, padded to rectangles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from ..common.arrays import Array as Tensor
+from ..local.centers import Placement
+from ..local.plan import Plan
+from . import cells, memory, models
+from .models import Batch, KernelBatch, TensorSet
+
+
+@dataclass(frozen=True)
+class PaddedEngine:
+    """See `Engine`."""
+
+    def training_set(self, X: Tensor, y: Tensor, noise: Tensor, plan: Plan | None) -> TensorSet:
+        """See `Engine`."""
+        return TensorSet.of(X, y, noise, None if plan is None else plan.radius)
+
+    def nearest(self, placement: Placement, X: Tensor, beyond_spacing: bool) -> tuple[Tensor, Tensor]:
+        """See `Engine`."""
+        if placement.cells is None or placement.lattice is None or X.shape[1] > cells.MAX_GRID_COLUMNS:
+            return cells.nearest_center(placement.centers, X)
+        lookup = cells.CellLookup(placement.lattice, placement.centers)
+        if not lookup.usable:
+            return cells.nearest_center(placement.centers, X)
+        distance, owner = lookup.nearest(X)
+        if beyond_spacing:
+            lost = torch.nonzero(distance > (placement.spacing or 0.0)).squeeze(1)
+            if len(lost):
+                distance[lost], owner[lost] = cells.nearest_center(placement.centers, X[lost])
+        return distance, owner
+
+    def within(self, placement: Placement, X: Tensor, reach: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Engine`."""
+        centers = placement.centers
+        counts, owners = [], []
+        for rows in cells.chunks_of_points(X, centers):
+            distances = cells.distances(X[rows], centers)
+            inside = distances <= reach[rows, None]
+            counts.append(inside.sum(dim=1))
+            owners.append(torch.nonzero(inside)[:, 1])
+        return torch.cat(counts), torch.cat(owners)
+
+    def fit(self, plan: Plan, data: TensorSet, centers: Tensor) -> list[Batch]:
+        """See `Engine`."""
+        return list(models.fit(plan, data, centers))
+
+    def update(
+        self,
+        plan: Plan,
+        models: Sequence[Batch],  # noqa: ARG002
+        new: TensorSet,  # noqa: ARG002
+        data: TensorSet,
+        centers: Tensor,
+    ) -> list[Batch]:
+        """See `Engine`; all models are made again."""
+        return self.fit(plan, data, centers)
+
+    def predict(
+        self, plan: Plan, batches: Sequence[Batch], centers: Tensor, X: Tensor, owner: Tensor, with_variance: bool
+    ) -> tuple[Tensor, Tensor]:
+        """See `Engine`."""
+        del with_variance  # costs little beside the rest
+        n_columns = int(batches[0].coefficients.shape[-1])
+        return models.predict(plan, iter(batches), centers, X, owner, n_columns)
+
+    def predict_at(
+        self, plan: Plan, data: TensorSet, places: Tensor, X: Tensor, with_variance: bool
+    ) -> tuple[Tensor, Tensor]:
+        """See `Engine`."""
+        del with_variance
+        distinct, owner = torch.unique(places, dim=0, return_inverse=True)
+        data = data if plan.radius is not None else replace(data, index=None)
+        return models.predict(plan, models.fit(plan, data, distinct), distinct, X, owner, data.y.shape[1])
+
+    def has_points_within(self, data: TensorSet, X: Tensor, radius: float) -> Tensor:  # noqa: ARG002
+        """See `Engine`: there may be; a model without points is the prior."""
+        return torch.ones(len(X), dtype=torch.bool, device=X.device)
+
+    def count_neighbours(self, plan: Plan, data: TensorSet, centers: Tensor) -> Tensor:
+        """See `Engine`."""
+        return torch.cat([found.counts for _, found in models.neighbourhoods(plan, data, centers)])
+
+    def require_memory(self, plan: Plan, data: TensorSet, centers: Tensor) -> bool:
+        """See `Engine`."""
+        n = len(data.X)
+        sees_all = plan.radius is None and plan.count is None
+        size = plan.features.n_components if plan.features is not None else (n if sees_all else plan.count or 0)
+        needed = float(centers.element_size()) * size**2 * len(centers)
+        if sees_all and plan.features is None:
+            memory.require(
+                3 * needed,
+                centers.device,
+                f"The exact Gaussian process of {n} samples",
+                "A larger tolerance, or radius and features set by hand, need less.",
+            )
+        return needed < memory.MODEL_SHARE * memory.available(centers.device)
+
+    def n_kernel_space(self, batches: Sequence[Batch]) -> int:
+        """See `Engine`."""
+        return sum(len(batch.members) for batch in batches if isinstance(batch, KernelBatch))

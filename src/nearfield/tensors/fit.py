@@ -1,0 +1,121 @@
+"""Training data on a device, through the pipeline of `local.fit`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from ..common.arrays import Array as Tensor
+from ..common.arrays import like, on_host, weighted_mean
+from ..common.types import Floats
+from ..hyperparameters.learning import Learned, LearningRequest
+from ..local import choosing, placing
+from ..local.centers import Placement
+from ..local.choices import Choice
+from ..local.frame import Frame
+from ..local.neighbourhoods import TrainingSet
+from ..local.plan import Plan
+from ..local.predictor import LocalPredictor
+from ..local.request import LocalRequest
+from . import cells, memory
+from .engine import PaddedEngine
+from .learning import learn
+
+SAMPLED_CENTERS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class TensorData:
+    """Points (n, d), targets (n, k), weights (n,) or None; see `TrainingData`."""
+
+    X: Tensor
+    y: Tensor
+    weights: Tensor | None
+
+    def __post_init__(self) -> None:
+        memory.require(
+            self.X.element_size() * len(self.X) * (6 * self.X.shape[1] + 4 * self.y.shape[1] + 8.0),
+            self.X.device,
+            f"A local model of {len(self.X)} samples",
+            "Fewer samples, or float32, need less.",
+        )
+
+    @property
+    def n_features(self) -> int:
+        """See `TrainingData`."""
+        return int(self.X.shape[1])
+
+    @cached_property
+    def mean(self) -> Tensor:
+        """See `TrainingData`."""
+        return weighted_mean(self.y, self.weights)
+
+    @property
+    def weight(self) -> float:
+        """See `TrainingData`."""
+        return float(len(self.y) if self.weights is None else self.weights.sum())
+
+    def learn(self, request: LearningRequest, rng: np.random.RandomState) -> Learned:
+        """See `TrainingData`."""
+        return learn(self.X, self.y - self.mean, self.weights, request, rng)
+
+    def in_frame(self, frame: Frame) -> FramedTensors:
+        """See `TrainingData`."""
+        return FramedTensors(frame, *frame.rows(self.X, self.y, self.weights))
+
+
+@dataclass(frozen=True, eq=False)
+class FramedTensors:
+    """The same in length scales: points (n, d), targets (n, k), noise (n,); see `FramedData`."""
+
+    frame: Frame
+    X: Tensor
+    y: Tensor
+    noise: Tensor
+
+    def choose(self, request: LocalRequest, rng: np.random.RandomState) -> Choice:
+        """See `FramedData`; measured on the host, unless everything is given."""
+        if request.is_complete:
+            return choosing.as_given(request, self.frame.kernel, lambda: self._relative_positions(request, rng), rng)
+        arrays = (_on_host(values) for values in (self.X, self.y, self.noise))
+        return choosing.choose(request, self.frame.kernel, TrainingSet.of(*arrays), rng)
+
+    def _relative_positions(self, request: LocalRequest, rng: np.random.RandomState) -> Floats:
+        """Positions relative to a centre, for maps that adapt to them."""
+        if request.radius is None:
+            return _on_host(self.X - self.X.mean(dim=0))
+        rows = rng.choice(len(self.X), min(len(self.X), SAMPLED_CENTERS), replace=False)
+        centers = self.X[torch.as_tensor(rows, device=self.X.device)]
+        neighbours = cells.brute_force(self.X, centers, request.radius)
+        return _on_host(self.X[neighbours.points] - torch.repeat_interleave(centers, neighbours.counts, dim=0))
+
+    def place(
+        self, request: LocalRequest, choice: Choice, rng: np.random.RandomState
+    ) -> tuple[Placement, float]:
+        """See `FramedData`; on the device where centres lie on a lattice, else as for NumPy."""
+        spacing = choice.candidate.finite_spacing
+        on_lattice = isinstance(request.centers, str) and request.centers in ("auto", "grid")
+        if on_lattice and spacing is not None and self.X.shape[1] <= cells.MAX_GRID_COLUMNS:
+            return cells.place(self.X, spacing), 1.0
+        X = _on_host(self.X)
+        placement = placing.place_centers(request, choice.candidate, self.frame, X, rng)
+        reach = None if placement.reach is None else like(placement.reach, self.X)
+        on_device = Placement(like(placement.centers, self.X), placement.spacing, placement.lattice, reach=reach)
+        return on_device, placing.share_covered(request, placement, X)
+
+    def fit(self, request: LocalRequest, plan: Plan, placement: Placement) -> LocalPredictor:
+        """See `FramedData`."""
+        engine = PaddedEngine()
+        data = engine.training_set(self.X, self.y, self.noise, plan)
+        predictor = LocalPredictor.fit(plan, data, placement, request.open_centers, engine)
+        if self.X.is_cuda:
+            torch.cuda.synchronize(self.X.device)
+        return predictor
+
+
+def _on_host(values: Tensor) -> Floats:
+    result: Floats = on_host(values).astype(np.float64)
+    return result
