@@ -3,12 +3,12 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.spatial import cKDTree
 
-from nearfield.hyperparameters.blocks import BLOCK_SIZE, MAX_EXACT, make_blocks, near_and_far
+from nearfield.hyperparameters.blocks import BLOCK_SIZE, LARGEST_SINGLE_BLOCK, make_blocks, near_and_far
 from nearfield.hyperparameters.likelihood import packed_distances
 
 
 def test_few_points_are_one_block():
-    X, y = np.random.RandomState(0).rand(MAX_EXACT, 2), np.zeros((MAX_EXACT, 1))
+    X, y = np.random.RandomState(0).rand(LARGEST_SINGLE_BLOCK, 2), np.zeros((LARGEST_SINGLE_BLOCK, 1))
     (block,) = make_blocks(X, y, None, 64, False, np.random.RandomState(0))
     assert np.array_equal(block.X, X)
     assert_allclose(block.squared_distances, packed_distances(X))
@@ -50,7 +50,7 @@ def test_with_a_length_scale_per_column_neighbours_do_not_depend_on_units():
         assert a.squared_distances is None
 
 
-@pytest.mark.parametrize("n", [MAX_EXACT + 1, 1300])
+@pytest.mark.parametrize("n", [LARGEST_SINGLE_BLOCK + 1, 1300])
 def test_just_above_the_limit_there_are_not_more_blocks_than_points_for_them(n):
     X = np.random.RandomState(0).rand(n, 1)
     blocks = make_blocks(X, X, None, 1000, False, np.random.RandomState(0))

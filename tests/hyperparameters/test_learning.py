@@ -12,7 +12,9 @@ from threadpoolctl import threadpool_limits
 
 import nearfield as nf
 from nearfield import metrics
-from nearfield.hyperparameters.learning import Fixed, learn
+from nearfield.hyperparameters.composite import maximise_composite_likelihood
+from nearfield.hyperparameters.learned import messages
+from nearfield.hyperparameters.learning import Fixed, LearningRequest, learn_hyperparameters
 from nearfield.hyperparameters.likelihood import kernel_log_likelihood
 from nearfield.kernels import Kernel
 from nearfield.solvers.posterior import KernelPosterior
@@ -47,8 +49,8 @@ def wide_draw(n, length_scale, variance, noise, density, seed):
     return X, (y - y.mean())[:, None]
 
 
-def learn_all(X, y, seed=0, **options):
-    return learn(X, y, fixed=options.pop("fixed", Fixed()), rng=np.random.RandomState(seed), **options)
+def learn_all(X, y, seed=0, sample_weight=None, **options):
+    return learn_hyperparameters(X, y, sample_weight, LearningRequest(**options), np.random.RandomState(seed))
 
 
 def sklearn_value(X, y, n_restarts, ard=False):
@@ -302,10 +304,12 @@ def test_a_short_time_budget_warns_and_still_answers():
     assert np.isfinite(found.log_likelihood)
 
 
-def test_too_few_iterations_warn():
+def test_too_few_iterations_are_said():
     X, y = draw(200, 2, 0.15, 1.0, 0.1, 0)
-    with pytest.warns(ConvergenceWarning, match="before it converged"):
-        learn_all(X, y, max_iterations=1, n_restarts=0)
+    request = LearningRequest(n_restarts=0)
+    learned = maximise_composite_likelihood(X, y, None, request, np.random.RandomState(0), n_scales=1, max_iterations=1)
+    (message,) = messages(learned, request.time_budget)
+    assert "before it converged" in message
 
 
 def test_an_estimate_on_its_bound_warns_with_advice():

@@ -7,9 +7,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import nearfield as nf
-from nearfield.hyperparameters import learning
+from nearfield.hyperparameters.composite import maximise_composite_likelihood
+from nearfield.hyperparameters.request import LearningRequest
 from nearfield.hyperparameters.scales import learn_with_scales
-from nearfield.hyperparameters.space import Fixed
 from nearfield.kernels import Kernel
 from nearfield.local.neighbourhoods import TrainingSet
 
@@ -29,9 +29,8 @@ def problem(length_scales, n=4000, side=30.0, noise=0.05, seed=0):
 
 def learn(X, y, n_scales):
     centered = (y - y.mean())[:, None]
-    return learn_with_scales(
-        X, centered, n_scales, fixed=Fixed(), ard=False, rng=np.random.RandomState(0), time_budget=60.0, n_restarts=1
-    )
+    request = LearningRequest(n_scales=n_scales, n_restarts=1)
+    return learn_with_scales(X, centered, None, request, np.random.RandomState(0))
 
 
 def test_one_scale_stays_one():
@@ -65,9 +64,9 @@ def test_scales_that_coincide_are_merged_where_the_noise_is_given():
 
 def test_learning_that_ran_out_of_time_says_so_with_several_scales(monkeypatch):
     def stopped(*args, **options):
-        return replace(learning.learn(*args, **options), converged=False)
+        return replace(maximise_composite_likelihood(*args, **options), converged=False)
 
-    monkeypatch.setattr("nearfield.hyperparameters.scales.learn", stopped)
+    monkeypatch.setattr("nearfield.hyperparameters.scales.maximise_composite_likelihood", stopped)
     X, y = problem([0.8, 8.0], n=700)
     with pytest.warns(ConvergenceWarning, match="before it converged"):
         model = nf.ExactGPRegressor(n_scales=2, n_restarts=0, random_state=0).fit(X, y)

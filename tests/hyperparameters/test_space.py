@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import LinAlgError
 
-from nearfield.hyperparameters.optimiser import climb
-from nearfield.hyperparameters.space import Fixed, Space, measure
+from nearfield.hyperparameters.optimiser import maximise
+from nearfield.hyperparameters.request import Fixed
+from nearfield.hyperparameters.space import Extents, Space
 
 RNG = np.random.RandomState(0)
 X = RNG.uniform(0, 10, (400, 2))
@@ -19,19 +20,19 @@ def quadratic(x):
 
 def test_lengths_of_the_data():
     grid = np.stack(np.meshgrid(np.arange(20.0), np.arange(20.0)), axis=-1).reshape(-1, 2)
-    lengths = measure(grid, RNG)
+    lengths = Extents.of(grid, RNG)
     assert lengths.spacing == lengths.least == 1
     assert_allclose(lengths.extent, 19 * np.sqrt(2))
     assert 8 < lengths.median < 12
 
 
 def test_duplicates_do_not_make_the_spacing_zero():
-    lengths = measure(np.repeat(np.arange(5.0), 3)[:, None], RNG)
+    lengths = Extents.of(np.repeat(np.arange(5.0), 3)[:, None], RNG)
     assert lengths.spacing == 1
 
 
 def test_many_duplicates_still_give_positive_lengths():
-    lengths = measure(np.repeat([0.0, 2.0], 50)[:, None], RNG)
+    lengths = Extents.of(np.repeat([0.0, 2.0], 50)[:, None], RNG)
     assert min(lengths.spacing, lengths.least, lengths.median) > 0
 
 
@@ -95,39 +96,39 @@ def test_estimates_on_their_bounds_are_named_with_advice():
     assert "nothing but noise" in upper[2]
 
 
-def test_climb_finds_the_top_and_reports():
+def test_the_maximum_is_found_and_steps_are_reported():
     calls = []
-    top = climb(quadratic, np.zeros(3), [(-5, 5)] * 3, progress=lambda *call: calls.append(call))
-    assert top.converged
-    assert_allclose(top.point, 1, atol=1e-6)
-    assert top.n_evaluations >= len(calls) > 0
+    optimum = maximise(quadratic, np.zeros(3), [(-5, 5)] * 3, progress=lambda *call: calls.append(call))
+    assert optimum.converged
+    assert_allclose(optimum.point, 1, atol=1e-6)
+    assert optimum.n_evaluations >= len(calls) > 0
     assert all(0 < done <= 1 for done, _ in calls)
-    assert calls[-1][1] == top.value
+    assert calls[-1][1] == optimum.value
 
 
-def test_climb_stays_within_bounds():
-    assert_allclose(climb(quadratic, np.zeros(2), [(-5, 0.5)] * 2).point, 0.5)
+def test_the_maximum_is_within_the_bounds():
+    assert_allclose(maximise(quadratic, np.zeros(2), [(-5, 0.5)] * 2).point, 0.5)
 
 
-def test_climb_steps_back_from_where_the_objective_cannot_be_evaluated():
+def test_steps_go_back_from_where_the_objective_cannot_be_evaluated():
     def cliff(x):
         if x[0] > 1.5:
             raise LinAlgError
         return quadratic(x)
 
-    assert_allclose(climb(cliff, np.array([-3.0]), [(-5, 5)]).point, 1, atol=1e-4)
+    assert_allclose(maximise(cliff, np.array([-3.0]), [(-5, 5)]).point, 1, atol=1e-4)
 
 
-def test_climb_that_can_go_nowhere_returns_its_start():
+def test_an_objective_that_nowhere_can_be_evaluated_leaves_the_start():
     def nowhere(x):
         raise LinAlgError
 
-    top = climb(nowhere, np.array([0.3]), [(-5, 5)])
-    assert top.value == -np.inf
-    assert_allclose(top.point, 0.3)
+    optimum = maximise(nowhere, np.array([0.3]), [(-5, 5)])
+    assert optimum.value == -np.inf
+    assert_allclose(optimum.point, 0.3)
 
 
-def test_climb_stops_at_the_deadline():
-    top = climb(quadratic, np.full(4, -4.0), [(-5, 5)] * 4, deadline=time.perf_counter() - 1)
-    assert not top.converged
-    assert np.isfinite(top.value)
+def test_the_deadline_ends_the_steps():
+    optimum = maximise(quadratic, np.full(4, -4.0), [(-5, 5)] * 4, deadline=time.perf_counter() - 1)
+    assert not optimum.converged
+    assert np.isfinite(optimum.value)

@@ -15,11 +15,17 @@ from ..common import memory
 from ..common.arrays import Array, is_tensor, like, namespace
 from ..common.progress import ProgressLine
 from ..common.types import Floats
-from ..common.validation import check_integer, check_n_targets, check_positive, check_random_state, describe, validated
-from ..common.warnings import warn
+from ..common.validation import (
+    check_bool,
+    check_integer,
+    check_n_targets,
+    check_positive,
+    check_random_state,
+    describe,
+    validated,
+)
 from ..hyperparameters.blocks import Block
-from ..hyperparameters.learning import Fixed, Learned, Progress, learn
-from ..hyperparameters.scales import learn_with_scales
+from ..hyperparameters.learning import Fixed, Learned, LearningRequest, Progress, learn_hyperparameters
 from ..kernels import Kernel
 
 
@@ -101,43 +107,32 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         y: Floats,
         weights: Floats | None,
         make_blocks: Callable[[], list[Block]] | None = None,
-        **prepared: Any,
     ) -> None:
         """Set `kernel_`, `noise_variance_` and `learned_` from the parameters or the data; `y` is centred.
 
-        Where the data are a sample of more, `make_blocks` gives blocks of all of them, and "auto" is one scale: local
-        models of several need points that cannot be kept. `prepared` goes to `learn`: what was found already of data
-        that are elsewhere.
+        `make_blocks` is for data that are a sample of a stream; see `learn_hyperparameters`.
         """
-        fixed, n_scales = self._check_hyperparameters(X.shape[1])
-        if not isinstance(self.ard, bool | np.bool_):
-            raise ValueError(f"{describe(self, 'ard')} must be True or False. Got {self.ard!r}.")
-        options = {
-            "ard": bool(self.ard),
-            "sample_weight": weights,
-            "n_restarts": check_integer(self, "n_restarts", 0),
-            "time_budget": check_positive(self, "time_budget"),
-            "n_jobs": self.n_jobs,
-            "rng": check_random_state(self.random_state),
-            "progress": self._check_progress(),
-            **prepared,
-        }
-        wanted = self._check_n_scales()
-        if make_blocks is not None:
-            wanted = wanted or 1
-            if wanted == 1 and not fixed.is_complete:
-                options["blocks"] = make_blocks()
-        if self.ard and fixed.length_scales is not None and fixed.length_scales.shape[1] < X.shape[1]:
-            warn("ard=True has no effect where length_scale is given: give one length scale a column instead.")
-        if wanted != 1 and fixed.length_scales is None and fixed.variances is None:
-            self.learned_ = learn_with_scales(X, y, wanted, fixed=fixed, **options)
-            if wanted is not None and self.learned_.kernel.n_scales < wanted:
-                warn(
-                    f"n_scales={wanted}, but the data tell only {self.learned_.kernel.n_scales} apart; those are kept."
-                )
-        else:
-            self.learned_ = learn(X, y, fixed=fixed, n_scales=n_scales, **options)
-        self._set_hyperparameters(self.learned_.kernel, self.learned_.noise_variance)
+        request = self._learning_request(X.shape[1])
+        rng = check_random_state(self.random_state)
+        self._set_learned(learn_hyperparameters(X, y, weights, request, rng, make_blocks=make_blocks))
+
+    def _learning_request(self, d: int) -> LearningRequest:
+        """The parameters that learning from `d` columns depends on, checked."""
+        fixed, n_given = self._check_hyperparameters(d)
+        return LearningRequest(
+            fixed,
+            self._check_n_scales(),
+            n_given,
+            check_bool(self, "ard"),
+            check_integer(self, "n_restarts", 0),
+            check_positive(self, "time_budget"),
+            self.n_jobs,
+            self._check_progress(),
+        )
+
+    def _set_learned(self, learned: Learned) -> None:
+        self.learned_ = learned
+        self._set_hyperparameters(learned.kernel, learned.noise_variance)
 
     def _check_progress(self) -> Progress | None:
         """What to call; True is a line on standard error."""

@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 from ..common.types import Floats, Integers
 from .likelihood import packed_distances
 
-MAX_EXACT = 1000
+LARGEST_SINGLE_BLOCK = 1000  # points whose exact likelihood is still cheap
 BLOCK_SIZE = 256
 NEAR_SHARE = 0.95
 
@@ -45,7 +45,7 @@ def make_blocks(
 ) -> list[Block]:
     """Blocks of the composite likelihood; all data as a single block where they are few."""
     n = len(X)
-    if n <= MAX_EXACT:
+    if n <= LARGEST_SINGLE_BLOCK:
         groups = [np.arange(n)]
     else:
         # With a length scale per column, neighbours are those in columns of unit spread.

@@ -1,238 +1,104 @@
-"""Hyperparameters from data: one function for every estimator.
-
-Up to about a thousand points the exact marginal likelihood is maximised. Beyond, the *composite* likelihood takes its
-place: the sum of the exact likelihoods of a few dozen blocks of neighbouring and farther points (see `blocks`).
-"""
+"""Hyperparameters from data: what every estimator calls."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from threading import Lock
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..common import warnings as _warnings
-from ..common.threads import n_threads, single_threaded_blas, thread_map, worker_threads
 from ..common.types import Booleans, Floats
-from ..kernels import Kernel
-from .blocks import Block, make_blocks
-from .likelihood import feature_log_likelihood, kernel_log_likelihood
-from .optimiser import Climb, climb
-from .space import Extents, Fixed, Space
+from ..common.warnings import warn
+from .blocks import Block
+from .composite import Likelihood, maximise_composite_likelihood
+from .learned import Learned, early_stop, messages
+from .likelihood import feature_log_likelihood
+from .optimiser import maximise
+from .request import Fixed, LearningRequest, Progress
+from .scales import learn_with_scales
+from .space import Extents
 
-__all__ = ["Fixed", "Learned", "Progress", "learn", "maximise_feature_likelihood"]
-
-Progress = Callable[[str, float, float], None]
-"""Called as `progress(stage, done, value)`, with `done` from 0 to 1 and the likelihood per point reached."""
-
-Likelihood = Callable[[list[Block], Kernel, float], tuple[float, Floats]]
-"""Sum of the log likelihoods of some blocks at a kernel and a noise variance, and its gradient."""
-
-COARSE_BLOCKS = 12
-
-
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """What learning found, and how.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    noise_variance : float
-    log_likelihood : float
-        Per point, of the blocks used (of all data where `n_blocks` is 1); NaN where nothing was to be learnt.
-    n_blocks, block_size : int
-    n_evaluations : int
-    seconds : float
-    converged : bool
-    on_bounds : tuple of str
-        Names of the estimates that sit on a bound.
-    """
-
-    kernel: Kernel
-    noise_variance: float
-    log_likelihood: float = float("nan")
-    n_blocks: int = 0
-    block_size: int = 0
-    n_evaluations: int = 0
-    seconds: float = 0.0
-    converged: bool = True
-    on_bounds: tuple[str, ...] = ()
+__all__ = [
+    "Fixed",
+    "Learned",
+    "LearningRequest",
+    "Progress",
+    "learn_hyperparameters",
+    "maximise_feature_likelihood",
+]
 
 
-def learn(
+def learn_hyperparameters(
     X: Floats,
     y: Floats,
-    *,
-    fixed: Fixed,
-    n_scales: int = 1,
-    ard: bool = False,
-    sample_weight: Floats | None = None,
-    n_restarts: int = 2,
-    n_blocks: int = 64,
-    time_budget: float = 60.0,
-    max_iterations: int = 200,
-    n_jobs: int | None = None,
+    weights: Floats | None,
+    request: LearningRequest,
     rng: np.random.RandomState,
-    progress: Progress | None = None,
-    blocks: list[Block] | None = None,
+    *,
+    make_blocks: Callable[[], list[Block]] | None = None,
     extents: Extents | None = None,
     likelihood: Likelihood | None = None,
-    quiet: bool = False,
+    blocks: list[Block] | None = None,
 ) -> Learned:
-    """Maximise the likelihood over all hyperparameters that are not fixed.
+    """Learn all hyperparameters that are not given, and warn of what a user should know.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
     y : ndarray of shape (n, k)
         Centred targets.
-    sample_weight : ndarray of shape (n,) or None
-        The noise variance of point i is `noise_variance / sample_weight[i]`.
-    n_restarts : int
-        Random starts besides the systematic ones.
-    n_blocks : int
-        Number of blocks of the composite likelihood.
-    time_budget : float
-        Seconds after which the best found so far is returned, with a warning.
-    blocks : list of Block or None
-        Blocks to learn from; None chooses them.
-    extents : Extents or None
-        Lengths of the data, where `X` and `y` are but a sample of what the blocks come from.
-    likelihood : callable or None
-        Evaluates the likelihood of many blocks at once, elsewhere than here.
-    quiet : bool
-        Leave the complaints to the caller.
+    weights : ndarray of shape (n,) or None
+        The noise variance of point i is `noise_variance / weights[i]`.
+    request : LearningRequest
+    rng : RandomState
+        For the blocks and the random starts.
+    make_blocks : callable or None
+        Where the data are a sample of a stream: gives blocks of the whole stream. The number of scales, where it is to
+        be learnt, is then 1: local models of several need points that a stream does not keep.
+    extents, likelihood, blocks
+        What was prepared of data that are elsewhere; see `maximise_composite_likelihood`.
 
     Returns
     -------
     learned : Learned
     """
-    began = time.perf_counter()
-    space = Space.of(X, y, fixed, n_scales, ard, extents)
-    if not space.free.any():
-        return Learned(*space.unpack(space.given))
-    if space.is_degenerate:
-        return Learned(*space.unpack(space.fallback()))
-
-    if blocks is None:
-        blocks = make_blocks(X, y, sample_weight, n_blocks, len(space.columns) > 1, rng)
-    objective = _Objective(space, began + time_budget, n_threads(n_jobs), progress, likelihood)
-    climbs = objective.compare(blocks[:: max(len(blocks) // COARSE_BLOCKS, 1)], space.starts(n_restarts, rng))
-    best = max(climbs, key=lambda c: c.value)
-    final = objective.refine(blocks, best.point, max_iterations)
-    theta = space.sorted(space.filled(final.point))
-    learned = Learned(
-        *space.unpack(theta),
-        final.value,
-        len(blocks),
-        sum(len(block.X) for block in blocks) // len(blocks),
-        sum(c.n_evaluations for c in (*climbs, final)),
-        time.perf_counter() - began,
-        final.converged,
-        space.on_bounds(theta),
+    fixed, wanted = request.fixed, request.n_scales
+    if make_blocks is not None:
+        wanted = wanted or 1
+        if wanted == 1 and not fixed.is_complete:
+            blocks = make_blocks()
+    if request.ard and fixed.length_scales is not None and fixed.length_scales.shape[1] < X.shape[1]:
+        warn("ard=True has no effect where length_scale is given: give one length scale per column instead.")
+    if wanted == 1 or fixed.length_scales is not None or fixed.variances is not None:
+        learned = maximise_composite_likelihood(
+            X,
+            y,
+            weights,
+            request,
+            rng,
+            n_scales=request.n_given,
+            blocks=blocks,
+            extents=extents,
+            likelihood=likelihood,
+        )
+        _warn_of(learned, request)
+        return learned
+    learned = learn_with_scales(
+        X, y, weights, replace(request, n_scales=wanted), rng, blocks=blocks, extents=extents, likelihood=likelihood
     )
-    if not quiet:
-        for message in complaints(learned, time_budget):
-            warn(message)
+    n_scales = learned.kernel.n_scales
+    # A further scale on its bound says no more than that it is one too many.
+    _warn_of(learned if n_scales == 1 else replace(learned, on_bounds=()), request)
+    if wanted is not None and n_scales < wanted:
+        warn(f"n_scales={wanted}, but the data tell only {n_scales} apart; those are kept.")
     return learned
 
 
-def complaints(learned: Learned, time_budget: float) -> list[str]:
-    """What a user should know of how learning went: nothing, where all went well."""
-    messages = []
-    if not learned.converged:
-        messages.append(_early_stop(learned.seconds, learned.n_evaluations, time_budget))
-    if learned.on_bounds:
-        messages.append(f"These estimates sit on a bound: {'; '.join(learned.on_bounds)}.")
-    return messages
-
-
-def _early_stop(seconds: float, n_evaluations: int, time_budget: float) -> str:
-    return (
-        f"Learning stopped after {seconds:.2g} s and {n_evaluations} evaluations before it converged. The best found "
-        f"so far is used; raise time_budget ({time_budget:g} s) or fix some hyperparameters."
-    )
-
-
-def warn(message: str) -> None:
-    """Warn of how learning went, at the line that called `fit`."""
-    _warnings.warn(message, ConvergenceWarning)
-
-
-@dataclass(frozen=True, eq=False)
-class _Objective:
-    """Likelihood per point of some blocks, and its maximum.
-
-    BLAS has one thread throughout: starts, and then blocks, are what runs side by side.
-    """
-
-    space: Space
-    deadline: float
-    n_threads: int
-    progress: Progress | None
-    likelihood: Likelihood | None
-    lock: Any = field(default_factory=Lock)
-
-    def compare(self, blocks: list[Block], starts: list[Floats]) -> list[Climb]:
-        """Climb a few steps from each start."""
-        stages = [f"start {i + 1} of {len(starts)}" for i in range(len(starts))]
-        free = self.space.free
-
-        def one(item: tuple[Floats, str]) -> Climb:
-            start, stage = item
-            return self._climb(blocks, start[free], stage, 20, 1e-6, map)
-
-        return thread_map(one, zip(starts, stages, strict=True), self.n_threads)
-
-    def refine(self, blocks: list[Block], start: Floats, max_iterations: int) -> Climb:
-        """Climb to the top."""
-        if len(blocks) == 1 or self.likelihood is not None:
-            with single_threaded_blas():
-                return self._climb(blocks, start, "refine", max_iterations, 1e-8, map)
-        with worker_threads(self.n_threads) as run:
-            return self._climb(blocks, start, "refine", max_iterations, 1e-8, run)
-
-    def _climb(
-        self, blocks: list[Block], start: Floats, stage: str, max_iterations: int, tolerance: float, run: Any
-    ) -> Climb:
-        free = self.space.free
-        size = sum(block.y.size for block in blocks)
-
-        def objective(values: Floats) -> tuple[float, Floats]:
-            value, gradient = self._evaluate(blocks, self.space.filled(values), run)
-            return value / size, gradient[free] / size
-
-        def report(done: float, value: float) -> None:
-            if self.progress is not None:
-                with self.lock:  # several starts may report at once
-                    self.progress(f"learning: {stage}", done, value)
-
-        return climb(
-            objective,
-            start,
-            self.space.bounds,
-            max_iterations=max_iterations,
-            tolerance=tolerance,
-            deadline=self.deadline,
-            progress=report,
-        )
-
-    def _evaluate(self, blocks: list[Block], theta: Floats, run: Any) -> tuple[float, Floats]:
-        kernel, noise = self.space.unpack(theta)
-        noise = max(noise, self.space.noise_floor)
-        if self.likelihood is not None:
-            return self.likelihood(blocks, kernel, noise)
-
-        def one(block: Block) -> tuple[float, Floats]:
-            return kernel_log_likelihood(kernel, noise, block.X, block.y, block.noise_factors, block.squared_distances)
-
-        parts = list(run(one, blocks))
-        return sum(value for value, _ in parts), np.sum([gradient for _, gradient in parts], axis=0)
+def _warn_of(learned: Learned, request: LearningRequest) -> None:
+    for message in messages(learned, request.time_budget):
+        warn(message, ConvergenceWarning)
 
 
 def maximise_feature_likelihood(
@@ -284,7 +150,8 @@ def maximise_feature_likelihood(
         if progress is not None:
             progress("learning: features", done, value)
 
-    top = climb(objective, start[free], bounds, deadline=began + time_budget, progress=report)
-    if not top.converged:
-        warn(_early_stop(time.perf_counter() - began, top.n_evaluations, time_budget))
-    return filled(top.point)
+    optimum = maximise(objective, start[free], bounds, deadline=began + time_budget, progress=report)
+    if not optimum.converged:
+        seconds = time.perf_counter() - began
+        warn(early_stop(seconds, optimum.n_evaluations, time_budget), ConvergenceWarning)
+    return filled(optimum.point)

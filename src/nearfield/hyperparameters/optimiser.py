@@ -1,4 +1,4 @@
-"""How the likelihood is maximised."""
+"""Maxima of functions with gradients, within bounds and until a deadline."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from ..common.types import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Climb:
-    """Where a climb ended.
+class Optimum:
+    """Best point that the optimiser came to.
 
     Attributes
     ----------
-    point : ndarray
-        Best point seen.
+    point : ndarray of shape (p,)
     value : float
         Objective there, minus infinity if it could nowhere be evaluated.
     converged : bool
@@ -34,7 +33,7 @@ class Climb:
     n_evaluations: int = 0
 
 
-def climb(
+def maximise(
     objective: Callable[[Floats], tuple[float, Floats]],
     start: Floats,
     bounds: Sequence[tuple[float, float]],
@@ -43,21 +42,23 @@ def climb(
     tolerance: float = 1e-9,
     deadline: float = math.inf,
     progress: Callable[[float, float], None] | None = None,
-) -> Climb:
+) -> Optimum:
     """Maximise by L-BFGS-B.
 
     Parameters
     ----------
     objective : callable
-        Takes a point, gives value and gradient. A `LinAlgError` means that the point is out of reach.
+        Takes a point (p,), gives value and gradient (p,). A `LinAlgError` means that the point is out of reach.
+    start : ndarray of shape (p,)
+    bounds : sequence of p pairs
     tolerance : float
-        Steps that gain less than this end the climb.
+        Steps that gain less than this are the last.
     deadline : float
         Time, on the clock of `time.perf_counter`, of the last step.
     progress : callable or None
         Called as `progress(done, value)` after each step, with `done` from 0 to 1.
     """
-    best = Climb(start, -np.inf)
+    best = Optimum(start, -np.inf)
     n_evaluations = n_steps = 0
 
     def negative(point: Floats) -> tuple[float, Floats]:
@@ -68,7 +69,7 @@ def climb(
         except LinAlgError:
             return 1e10, np.zeros(len(point))  # the line search steps back
         if value > best.value:
-            best = Climb(point.copy(), value)
+            best = Optimum(point.copy(), value)
         return -value, -gradient
 
     def after_step(_: Floats) -> None:

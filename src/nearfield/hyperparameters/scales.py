@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError
@@ -12,26 +11,27 @@ from scipy.linalg import LinAlgError
 from ..common.threads import thread_map
 from ..common.types import Floats
 from .blocks import Block, make_blocks
-from .learning import Learned, complaints, learn, warn
+from .composite import N_BLOCKS, Likelihood, maximise_composite_likelihood
+from .learned import Learned
 from .likelihood import kernel_log_likelihood
-from .space import Fixed
+from .request import LearningRequest
+from .space import Extents
 
 MAX_SCALES = 3
-BLOCKS, BLOCKS_ASIDE = 64, 32
-LEAST_GAIN = 2e-3  # nats a point that a further scale must gain on blocks kept aside
+N_BLOCKS_ASIDE = 32
+LEAST_GAIN = 2e-3  # nats per point that a further scale must gain on blocks kept aside
 
 
 def learn_with_scales(
     X: Floats,
     y: Floats,
-    n_scales: int | None,
-    *,
-    fixed: Fixed,
-    ard: bool,
+    weights: Floats | None,
+    request: LearningRequest,
     rng: np.random.RandomState,
-    time_budget: float,
+    *,
     blocks: list[Block] | None = None,
-    **options: Any,
+    extents: Extents | None = None,
+    likelihood: Likelihood | None = None,
 ) -> Learned:
     """Learn length scales and variances, the number of Gaussians included.
 
@@ -40,53 +40,49 @@ def learn_with_scales(
     X : ndarray of shape (n, d)
     y : ndarray of shape (n, k)
         Centred targets.
-    n_scales : int or None
-        Number of Gaussians, more than 1; None picks it. Those that vanish or coincide are dropped in either case.
-    fixed : Fixed
-        May give the noise variance.
+    weights : ndarray of shape (n,) or None
+        The noise variance of point i is `noise_variance / weights[i]`.
+    request : LearningRequest
+        `n_scales` is more than 1, or None to learn it. Gaussians that vanish or coincide are dropped in either case.
+        Of the hyperparameters the noise variance may be given.
     blocks : list of Block or None
         Blocks to learn from and to judge by; None chooses them.
-    **options
-        Further options of `learn`.
+    extents, likelihood
+        See `maximise_composite_likelihood`.
     """
     began = time.perf_counter()
     if blocks is None:
-        blocks = make_blocks(X, y, options.get("sample_weight"), BLOCKS + BLOCKS_ASIDE, ard, rng)
+        blocks = make_blocks(X, y, weights, N_BLOCKS + N_BLOCKS_ASIDE, request.ard, rng)
     used, aside = _divided(blocks)
 
     def with_scales(J: int) -> Learned:
-        left = max(time_budget - (time.perf_counter() - began), 1.0)
-        found = learn(
+        left = max(request.time_budget - (time.perf_counter() - began), 1.0)
+        return maximise_composite_likelihood(
             X,
             y,
-            fixed=fixed,
+            weights,
+            replace(request, time_budget=left),
+            rng,
             n_scales=J,
-            ard=ard,
-            rng=rng,
-            time_budget=left,
-            blocks=used,
             max_iterations=200 if J == 1 else 80,  # with several scales there are directions that hardly matter
-            quiet=True,  # said once, of what is kept
-            **options,
+            simplify=True,
+            blocks=used,
+            extents=extents,
+            likelihood=likelihood,
         )
-        return replace(found, kernel=found.kernel.simplified(found.noise_variance))
 
-    if n_scales is not None:
-        best = with_scales(n_scales)
+    if request.n_scales is not None:
+        best = with_scales(request.n_scales)
     else:
         best = with_scales(1)
         for J in range(2, MAX_SCALES + 1):
-            if time.perf_counter() - began > 0.6 * time_budget:
+            if time.perf_counter() - began > 0.6 * request.time_budget:
                 break
             further = with_scales(J)
-            if further.kernel.n_scales < J or not _is_better(further, best, used, aside, options.get("n_jobs")):
+            if further.kernel.n_scales < J or not _is_better(further, best, used, aside, request.n_jobs):
                 break
             best = further
-    best = replace(best, seconds=time.perf_counter() - began)
-    # A further scale on its bound says no more than that it is one too many.
-    for message in complaints(best if best.kernel.n_scales == 1 else replace(best, on_bounds=()), time_budget):
-        warn(message)
-    return best
+    return replace(best, seconds=time.perf_counter() - began)
 
 
 def _divided(blocks: list[Block]) -> tuple[list[Block], list[Block]]:

@@ -11,29 +11,9 @@ from scipy.spatial.distance import pdist
 
 from ..common.types import Booleans, Floats
 from ..kernels import Kernel
+from .request import Fixed
 
 CONSTANT_SPREAD = 1e-6  # stands in for the variance of targets that are all equal
-
-
-@dataclass(frozen=True, eq=False)
-class Fixed:
-    """Hyperparameters that are given; None means to be learnt.
-
-    Attributes
-    ----------
-    length_scales : ndarray of shape (J, q) or None
-    variances : ndarray of shape (J,) or None
-    noise_variance : float or None
-    """
-
-    length_scales: Floats | None = None
-    variances: Floats | None = None
-    noise_variance: float | None = None
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether nothing is left to be learnt."""
-        return all(v is not None for v in (self.length_scales, self.variances, self.noise_variance))
 
 
 @dataclass(frozen=True)
@@ -57,27 +37,30 @@ class Extents:
     median: float
     extent: float
 
+    @classmethod
+    def of(cls, X: Floats, rng: np.random.RandomState, size: int = 1000) -> Extents:
+        """Lengths of points `X` (n, d), from a random subset of `size` query points."""
+        n = len(X)
+        queries = X if n <= size else X[rng.choice(n, size, replace=False)]
+        extent = float(np.linalg.norm(X.max(axis=0) - X.min(axis=0)))
+        if n < 2 or extent == 0:
+            return NO_EXTENTS
+        return cls.from_neighbours(cKDTree(X).query(queries, k=min(n, 8))[0][:, 1:], queries, extent)
 
-def measure(X: Floats, rng: np.random.RandomState, size: int = 1000) -> Extents:
-    """Typical lengths of the data, from a random subset of `size` query points."""
-    n = len(X)
-    queries = X if n <= size else X[rng.choice(n, size, replace=False)]
-    extent = float(np.linalg.norm(X.max(axis=0) - X.min(axis=0)))
-    if n < 2 or extent == 0:
-        return Extents(1.0, 1.0, 1.0, 0.0)
-    return extents_from(cKDTree(X).query(queries, k=min(n, 8))[0][:, 1:], queries, extent)
+    @classmethod
+    def from_neighbours(cls, distances: Floats, queries: Floats, extent: float) -> Extents:
+        """Lengths from distances (m, k) of query points (m, d) to their nearest others, and the diameter."""
+        positive = np.where(distances > 0, distances, np.inf).min(axis=1)  # beyond exact duplicates
+        positive = positive[np.isfinite(positive)]
+        pairs = pdist(queries)
+        pairs = pairs[pairs > 0]
+        median = float(np.median(pairs)) if len(pairs) else extent
+        spacing = float(np.median(positive)) if len(positive) else median
+        least = float(np.quantile(positive, 0.05)) if len(positive) else spacing
+        return cls(spacing, least, median, extent)
 
 
-def extents_from(nearest: Floats, queries: Floats, extent: float) -> Extents:
-    """Typical lengths from distances (m, k) to the nearest others of some query points (m, d), and the diameter."""
-    positive = np.where(nearest > 0, nearest, np.inf).min(axis=1)  # beyond exact duplicates
-    positive = positive[np.isfinite(positive)]
-    pairs = pdist(queries)
-    pairs = pairs[pairs > 0]
-    median = float(np.median(pairs)) if len(pairs) else extent
-    spacing = float(np.median(positive)) if len(positive) else median
-    least = float(np.quantile(positive, 0.05)) if len(positive) else spacing
-    return Extents(spacing, least, median, extent)
+NO_EXTENTS = Extents(1.0, 1.0, 1.0, 0.0)  # of points that are all in one place
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +92,7 @@ class Space:
         q = fixed.length_scales.shape[1] if fixed.length_scales is not None else (X.shape[1] if ard else 1)
         spreads, sizes = X.std(axis=0), np.abs(X).max(axis=0, initial=1.0)
         columns = np.ones(1) if q == 1 else np.where(spreads > 0, spreads, sizes)
-        extents = extents or measure(X / columns, np.random.RandomState(0))
+        extents = extents or Extents.of(X / columns, np.random.RandomState(0))
         given = np.full(J * q + J + 1, np.nan)
         if fixed.length_scales is not None:
             given[: J * q] = np.log(fixed.length_scales).ravel()

@@ -14,7 +14,9 @@ from ..common.arrays import in_units, indices_like, like, on_host
 from ..common.duplicates import distinct_points
 from ..common.validation import check_random_state, describe
 from ..features import MaclaurinFeatures
-from ..hyperparameters.scales import BLOCKS, BLOCKS_ASIDE
+from ..hyperparameters.composite import N_BLOCKS
+from ..hyperparameters.learning import learn_hyperparameters
+from ..hyperparameters.scales import N_BLOCKS_ASIDE
 from ..kernels import Kernel
 from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
@@ -32,14 +34,15 @@ FLOAT32_NOISE = 1e-4  # share of the signal variance below which the digits of f
 
 def learn(gp: Any, X: Tensor, y: Tensor, weights: Tensor | None) -> None:
     """Set the hyperparameters from the parameters or the data; `y` is centred."""
-    fixed, _ = gp._check_hyperparameters(X.shape[1])
-    if fixed.is_complete:  # nothing to look at the data for
-        gp._learn(np.zeros((2, X.shape[1])), np.zeros((2, 1)), None)
+    request = gp._learning_request(X.shape[1])
+    rng = check_random_state(gp.random_state)
+    if request.fixed.is_complete:  # nothing to look at the data for
+        nothing = np.zeros((2, X.shape[1])), np.zeros((2, 1))
+        gp._set_learned(learn_hyperparameters(*nothing, None, request, rng))
     else:
-        rng = check_random_state(gp.random_state)
-        n_blocks = BLOCKS if gp._check_n_scales() == 1 else BLOCKS + BLOCKS_ASIDE
-        found = learning.summary(X, y, weights, n_blocks, bool(gp.ard), rng)
-        gp._learn(found.pop("X"), found.pop("y"), None, **found)
+        n_blocks = N_BLOCKS if request.n_scales == 1 else N_BLOCKS + N_BLOCKS_ASIDE
+        sample, prepared = learning.summary(X, y, weights, n_blocks, request.ard, rng)
+        gp._set_learned(learn_hyperparameters(*sample, None, request, rng, **prepared))
     if X.dtype == torch.float32 and gp.noise_variance_ < FLOAT32_NOISE * gp.kernel_.variance:
         raise ValueError(
             f"The noise variance {gp.noise_variance_:.1e} is below {FLOAT32_NOISE:g} of the signal variance, too "

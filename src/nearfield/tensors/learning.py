@@ -11,8 +11,8 @@ from scipy.linalg import LinAlgError
 from ..common.arrays import Array as Tensor
 from ..common.arrays import on_host
 from ..common.types import Floats, Integers
-from ..hyperparameters.blocks import MAX_EXACT, Block, near_and_far
-from ..hyperparameters.space import Extents, extents_from
+from ..hyperparameters.blocks import LARGEST_SINGLE_BLOCK, Block, near_and_far
+from ..hyperparameters.space import NO_EXTENTS, Extents
 from ..kernels import Kernel
 from ..solvers.posterior import LOG_2PI
 from . import cells
@@ -23,8 +23,15 @@ SAMPLE = 20_000  # rows that stand for all where only their spread matters
 
 def summary(
     X: Tensor, y: Tensor, weights: Tensor | None, n_blocks: int, ard: bool, rng: np.random.RandomState
-) -> dict[str, Any]:
-    """What `learn` needs of data on a device: a sample `X`, `y`, and the options `blocks`, `extents`, `likelihood`."""
+) -> tuple[tuple[Floats, Floats], dict[str, Any]]:
+    """What `learn_hyperparameters` needs of data on a device.
+
+    Returns
+    -------
+    sample : tuple of ndarrays of shape (m, d) and (m, k)
+        Some points and their targets, on the host.
+    prepared : dict with `blocks`, `extents` and `likelihood`
+    """
     n = len(X)
     scale = X.std(dim=0, correction=0) if ard else torch.ones_like(X[0])
     scaled = X / torch.where(scale > 0, scale, 1.0)
@@ -35,11 +42,9 @@ def summary(
     def points(chosen: Integers) -> Floats:
         return on_host(scaled[torch.as_tensor(chosen, device=X.device)])
 
-    groups = [np.arange(n)] if n <= MAX_EXACT else near_and_far(n, n_blocks, rng, nearest, points)
+    groups = [np.arange(n)] if n <= LARGEST_SINGLE_BLOCK else near_and_far(n, n_blocks, rng, nearest, points)
     sample = torch.as_tensor(rng.permutation(n)[:SAMPLE], device=X.device)
-    return {
-        "X": _double(X[sample]),
-        "y": _double(y[sample]),
+    return (_double(X[sample]), _double(y[sample])), {
         "blocks": [_block(X, y, weights, group) for group in groups],
         "extents": _extents(scaled, rng),
         "likelihood": BlockLikelihood(X.device),
@@ -57,15 +62,15 @@ def _block(X: Tensor, y: Tensor, weights: Tensor | None, group: Integers) -> Blo
 
 
 def _extents(X: Tensor, rng: np.random.RandomState, size: int = 1000) -> Extents:
-    """`search.measure` on a device."""
+    """`Extents.of` on a device."""
     n = len(X)
     queries = X if n <= size else X[torch.as_tensor(rng.choice(n, size, replace=False), device=X.device)]
     extent = float(torch.linalg.norm(X.amax(dim=0) - X.amin(dim=0)))
     if n < 2 or extent == 0:
-        return Extents(1.0, 1.0, 1.0, 0.0)
+        return NO_EXTENTS
     near = cells.nearest_points(X, queries, min(n, 8))
     distances = torch.linalg.norm(X[near] - queries[:, None], dim=-1).sort(dim=1).values[:, 1:]
-    return extents_from(_double(distances), _double(queries), extent)
+    return Extents.from_neighbours(_double(distances), _double(queries), extent)
 
 
 class BlockLikelihood:

@@ -1,0 +1,172 @@
+"""The composite likelihood and its maximum, for kernels of a given number of Gaussians.
+
+Up to about a thousand points the exact marginal likelihood is maximised. Beyond, the *composite* likelihood takes its
+place: the sum of the exact likelihoods of a few dozen blocks of neighbouring and farther points (see `blocks`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from ..common.threads import n_threads, single_threaded_blas, thread_map, worker_threads
+from ..common.types import Floats
+from ..kernels import Kernel
+from .blocks import Block, make_blocks
+from .learned import Learned
+from .likelihood import kernel_log_likelihood
+from .optimiser import Optimum, maximise
+from .request import LearningRequest, Progress
+from .space import Extents, Space
+
+Likelihood = Callable[[list[Block], Kernel, float], tuple[float, Floats]]
+"""Sum of the log likelihoods of some blocks at a kernel and a noise variance, and its gradient."""
+
+N_BLOCKS = 64
+COARSE_BLOCKS = 12  # of them, to compare starts
+
+
+def maximise_composite_likelihood(
+    X: Floats,
+    y: Floats,
+    weights: Floats | None,
+    request: LearningRequest,
+    rng: np.random.RandomState,
+    *,
+    n_scales: int,
+    max_iterations: int = 200,
+    simplify: bool = False,
+    blocks: list[Block] | None = None,
+    extents: Extents | None = None,
+    likelihood: Likelihood | None = None,
+) -> Learned:
+    """Maximise the likelihood over all hyperparameters that are not given.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n, k)
+        Centred targets.
+    weights : ndarray of shape (n,) or None
+        The noise variance of point i is `noise_variance / weights[i]`.
+    n_scales : int
+        Number of Gaussians, where given hyperparameters do not tell.
+    max_iterations : int
+        Steps from the best start.
+    simplify : bool
+        Drop the Gaussians that vanish or coincide.
+    blocks : list of Block or None
+        Blocks to learn from; None chooses them.
+    extents : Extents or None
+        Lengths of the data, where `X` and `y` are only a sample of what the blocks come from.
+    likelihood : callable or None
+        Evaluates the likelihood of several blocks at once, elsewhere than here.
+
+    Returns
+    -------
+    learned : Learned
+    """
+    began = time.perf_counter()
+    space = Space.of(X, y, request.fixed, n_scales, request.ard, extents)
+    if not space.free.any():
+        return Learned(*space.unpack(space.given))
+    if space.is_degenerate:
+        return Learned(*space.unpack(space.fallback()))
+
+    if blocks is None:
+        blocks = make_blocks(X, y, weights, N_BLOCKS, len(space.columns) > 1, rng)
+    deadline = began + request.time_budget
+    objective = _Objective(space, deadline, n_threads(request.n_jobs), request.progress, likelihood)
+    coarse = blocks[:: max(len(blocks) // COARSE_BLOCKS, 1)]
+    optima = objective.compare(coarse, space.starts(request.n_restarts, rng))
+    best = max(optima, key=lambda optimum: optimum.value)
+    final = objective.refine(blocks, best.point, max_iterations)
+    theta = space.sorted(space.filled(final.point))
+    kernel, noise = space.unpack(theta)
+    return Learned(
+        kernel.simplified(noise) if simplify else kernel,
+        noise,
+        final.value,
+        len(blocks),
+        sum(len(block.X) for block in blocks) // len(blocks),
+        sum(optimum.n_evaluations for optimum in (*optima, final)),
+        time.perf_counter() - began,
+        final.converged,
+        space.on_bounds(theta),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Objective:
+    """Likelihood per point of some blocks, and its maximum.
+
+    BLAS has one thread throughout: starts, and then blocks, are what runs side by side.
+    """
+
+    space: Space
+    deadline: float
+    n_threads: int
+    progress: Progress | None
+    likelihood: Likelihood | None
+    lock: Any = field(default_factory=Lock)
+
+    def compare(self, blocks: list[Block], starts: list[Floats]) -> list[Optimum]:
+        """Take a few steps from each start."""
+        stages = [f"start {i + 1} of {len(starts)}" for i in range(len(starts))]
+        free = self.space.free
+
+        def from_start(item: tuple[Floats, str]) -> Optimum:
+            start, stage = item
+            return self._maximise(blocks, start[free], stage, 20, 1e-6, map)
+
+        return thread_map(from_start, zip(starts, stages, strict=True), self.n_threads)
+
+    def refine(self, blocks: list[Block], start: Floats, max_iterations: int) -> Optimum:
+        """Go all the way to the maximum."""
+        if len(blocks) == 1 or self.likelihood is not None:
+            with single_threaded_blas():
+                return self._maximise(blocks, start, "refine", max_iterations, 1e-8, map)
+        with worker_threads(self.n_threads) as run:
+            return self._maximise(blocks, start, "refine", max_iterations, 1e-8, run)
+
+    def _maximise(
+        self, blocks: list[Block], start: Floats, stage: str, max_iterations: int, tolerance: float, run: Any
+    ) -> Optimum:
+        free = self.space.free
+        size = sum(block.y.size for block in blocks)
+
+        def objective(values: Floats) -> tuple[float, Floats]:
+            value, gradient = self._evaluate(blocks, self.space.filled(values), run)
+            return value / size, gradient[free] / size
+
+        def report(done: float, value: float) -> None:
+            if self.progress is not None:
+                with self.lock:  # several starts may report at once
+                    self.progress(f"learning: {stage}", done, value)
+
+        return maximise(
+            objective,
+            start,
+            self.space.bounds,
+            max_iterations=max_iterations,
+            tolerance=tolerance,
+            deadline=self.deadline,
+            progress=report,
+        )
+
+    def _evaluate(self, blocks: list[Block], theta: Floats, run: Any) -> tuple[float, Floats]:
+        kernel, noise = self.space.unpack(theta)
+        noise = max(noise, self.space.noise_floor)
+        if self.likelihood is not None:
+            return self.likelihood(blocks, kernel, noise)
+
+        def of_block(block: Block) -> tuple[float, Floats]:
+            return kernel_log_likelihood(kernel, noise, block.X, block.y, block.noise_factors, block.squared_distances)
+
+        values, gradients = zip(*run(of_block, blocks), strict=True)
+        return sum(values), np.sum(gradients, axis=0)
