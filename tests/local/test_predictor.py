@@ -237,7 +237,9 @@ def test_the_estimate_of_memory_holds_for_every_kind_of_neighbourhood(has_featur
     data = training()
     features = LocalFeatures.of(KERNEL, (taylor.sample(2, 8),)) if has_features else None
     plan = Plan(KERNEL, radius, features, count=count)
-    model = LocalPredictor.fit(plan, data, place("grid", data.X, 1.5, 0, np.random.RandomState(0)), False, RaggedEngine(1))
+    model = LocalPredictor.fit(
+        plan, data, place("grid", data.X, 1.5, 0, np.random.RandomState(0)), False, RaggedEngine(1)
+    )
     largest, every = ensemble.model_bytes(plan, data, model.placement.centers)
     factors = [m.factor.nbytes for m in model.models]
     assert max(factors) <= largest

@@ -5,7 +5,7 @@ import pytest
 
 import nearfield as nf
 from nearfield.common import memory
-from nearfield.estimators import _streamed
+from nearfield.estimators.sampling import FeatureSums
 from nearfield.features import taylor
 from nearfield.kernels import Kernel
 from nearfield.local.features import LocalFeatures
@@ -285,7 +285,7 @@ def feature_model(**options):
 
 
 def test_a_global_map_streams(monkeypatch):
-    monkeypatch.setattr(_streamed.FeatureSums, "batch_rows", 300)
+    monkeypatch.setattr(FeatureSums, "batch_rows", 300)
     X, y, w = make_data()
     model = feature_model().fit(X, y, w)
     streamed = feature_model().fit(ArraySource(X, y, w, sample_size=500))

@@ -12,7 +12,6 @@ from sklearn import utils
 from sklearn.utils.validation import assert_all_finite, validate_data
 
 
-
 def check_random_state(random_state: Any) -> np.random.RandomState:
     """As in scikit-learn, but None is a new source of random numbers: NumPy's global one stays untouched."""
     return np.random.RandomState() if random_state is None else utils.check_random_state(random_state)

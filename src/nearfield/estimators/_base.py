@@ -60,7 +60,14 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
     def _validate_training(
         self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, reset: bool = True
     ) -> tuple[Floats, Floats, Floats | None]:
-        """Training points (n, d), targets (n, k), weights (n,) or None: float64, and without points of weight 0."""
+        """Training points (n, d), targets (n, k), weights (n,) or None, without points of weight 0.
+
+        Tensors stay what they are; all else becomes float64.
+        """
+        if is_tensor(X):
+            from ..common import tensor_checks
+
+            return tensor_checks.training(self, X, y, sample_weight, reset)
         least = self._least_samples() if reset else 1
         points, targets = validated(
             self,
@@ -96,6 +103,11 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
     def _validate_test(self, X: ArrayLike) -> Floats:
         check_is_fitted(self, "kernel_")
+        if is_tensor(X):
+            from ..common import tensor_checks
+
+            tensor: Floats = tensor_checks.test(self, X, self.y_mean_)
+            return tensor
         result: Floats = validated(self, X, dtype=np.float64, reset=False, ensure_min_samples=0)
         return result
 
@@ -219,6 +231,11 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             )
         return float(value)
 
+    def _random_streams(self, n: int) -> tuple[np.random.RandomState, ...]:
+        """Independent streams of random numbers, one per stage of a fit."""
+        rng = check_random_state(self.random_state)
+        return tuple(np.random.RandomState(rng.randint(2**31 - 1)) for _ in range(n))
+
     def _noise_of(self, n: int, weights: Floats | None) -> Floats:
         noise = np.full(n, self.noise_variance_)
         return noise if weights is None else noise / weights
@@ -318,18 +335,20 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         """Points (n, d) that the model was fitted on, where it keeps them."""
         return None
 
-    def _shaped(self, mean: Floats) -> Floats:
+    def _shaped(self, mean: Array) -> Array:
         """Means with the targets' own mean put back, in the shape the targets had."""
         mean = self._finite(mean + self.y_mean_)
         return mean[:, 0] if self._single_target else mean
 
-    def _std(self, variance: Floats, include_noise: bool) -> Floats:
-        std = np.sqrt(self._finite(np.maximum(variance, 0.0) + (self.noise_variance_ if include_noise else 0.0)))
-        return std if self._single_target else np.repeat(std[:, None], len(self.y_mean_), axis=1)
+    def _std(self, variance: Array, include_noise: bool) -> Array:
+        xp = namespace(variance)
+        std = xp.sqrt(self._finite(xp.clip(variance, 0.0, None) + (self.noise_variance_ if include_noise else 0.0)))
+        return std if self._single_target else xp.repeat(std[:, None], len(self.y_mean_), axis=1)
 
-    def _finite(self, values: Floats) -> Floats:
+    def _finite(self, values: Array) -> Array:
         """The same, unless some are no numbers that anyone could use."""
-        if not np.all(np.isfinite(values)):
+        xp = namespace(values)
+        if not bool(xp.all(xp.isfinite(values))):
             raise ValueError(
                 f"The predictions of this {type(self).__name__} are not finite: numbers of X, or of the data it was "
                 "fitted to, are too large or too small to compute with."

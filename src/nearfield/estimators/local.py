@@ -24,7 +24,7 @@ from ..streaming.passes import Passes
 from ..streaming.source import ArraySource, Source, as_source
 from ._base import GPRegressor, on_device
 from .local_request import local_request
-from ..streaming.sampling import take_sample
+from .sampling import take_sample
 
 
 class LocalGPRegressor(GPRegressor):
@@ -188,17 +188,17 @@ class LocalGPRegressor(GPRegressor):
         -------
         self
         """
-        clock = Clock()
+        clock, streams = Clock(), self._random_streams(4)
         source = as_source(X, y, sample_weight)
         data: TrainingData
         if source is not None:
-            data = self._source_data(source, clock)
+            data = self._source_data(source, clock, streams[0])
         else:
             points, targets, weights = self._validate_training(X, y, sample_weight)
             if self._check_noise() == 0:
                 distinct_points(points, targets, sample_weight)  # refuses those that contradict each other
             data = self._data_of(points, targets, weights)
-        self._store(fit(data, local_request(self), self._random_streams(3), clock))
+        self._store(fit(data, local_request(self), streams[1:], clock))
         return self
 
     def _data_of(self, X: Any, y: Any, weights: Any) -> TrainingData:
@@ -206,12 +206,12 @@ class LocalGPRegressor(GPRegressor):
         data: TrainingData = kind(X, y, weights)
         return data
 
-    def _source_data(self, source: Source, clock: Clock) -> TrainingData:
+    def _source_data(self, source: Source, clock: Clock, rng: np.random.RandomState) -> TrainingData:
         """Rows of a source, in memory where they are few."""
         if isinstance(self.centers, str) and self.centers == "test":
             raise ValueError("centers='test' needs all training points at prediction, which a source does not keep.")
         passes = Passes(source, self._check_progress())
-        sampled = take_sample(self, passes)
+        sampled = take_sample(self, passes, rng)
         clock.lap("sample")
         if sampled.n <= source.sample_size:
             rows = sampled.rows

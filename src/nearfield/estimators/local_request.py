@@ -52,7 +52,8 @@ def _feature_map(model: Any) -> TaylorFeatures | MaclaurinFeatures | None:
     if isinstance(features, str) and features in ("auto", "kernel"):
         return None
     raise ValueError(
-        f"{describe(model, 'features')} must be 'auto', 'kernel', TaylorFeatures or MaclaurinFeatures. Got {features!r}."
+        f"{describe(model, 'features')} must be 'auto', 'kernel', TaylorFeatures or MaclaurinFeatures. "
+        f"Got {features!r}."
     )
 
 

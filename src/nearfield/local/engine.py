@@ -53,9 +53,7 @@ class Engine(Protocol):
     ) -> tuple[Array, Array]:
         """Means (m, k + 1) and variances (m,) at `X`, each point by the model of its centre `owner` (m,)."""
 
-    def predict_at(
-        self, plan: Plan, data: Any, places: Array, X: Array, with_variance: bool
-    ) -> tuple[Array, Array]:
+    def predict_at(self, plan: Plan, data: Any, places: Array, X: Array, with_variance: bool) -> tuple[Array, Array]:
         """The same, each point by a model made around the place (m, d) given with it, used and forgotten."""
 
     def has_points_within(self, data: Any, X: Array, radius: float) -> Array:
@@ -161,5 +159,3 @@ class RaggedEngine:
     def n_kernel_space(self, models: Sequence[LocalModel]) -> int:
         """See `Engine`."""
         return sum(isinstance(model, KernelModel) for model in models)
-
-

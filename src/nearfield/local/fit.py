@@ -31,7 +31,9 @@ Random = np.random.RandomState
 class TrainingData(Protocol):
     """Training data, wherever they are: the steps of the pipeline that depend on it."""
 
-    n_features: int
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
 
     @property
     def mean(self) -> Array:
@@ -109,7 +111,7 @@ class FittedLocal:
         return self.frame.positions(self.predictor.placement.centers)
 
     def predict(self, X: Array, with_variance: bool, blend: bool) -> tuple[Array, Array]:
-        """Means (m, k) and latent variances (m,) at points (m, d) in the units of the data.
+        """Means (m, k), less the mean of the targets, and latent variances (m,) at points (m, d).
 
         With `blend` they are continuous from centre to centre.
         """
@@ -117,7 +119,7 @@ class FittedLocal:
         predict = self.predictor.predict_blended if blend else self.predictor.predict
         mean, variance = predict(points, with_variance)
         # Targets were stored less an offset, and the last column answers for a constant: so any mean can be taken out.
-        return mean[:, :-1] - mean[:, -1:] * (self.y_mean - self.frame.offset) + self.y_mean, variance
+        return mean[:, :-1] - mean[:, -1:] * (self.y_mean - self.frame.offset), variance
 
     def updated(self, X: Array, y: Array, weights: Array | None, forget: bool) -> FittedLocal:
         """The model with more points (n, d), targets (n, k) and weights (n,); with `forget`, with these alone."""
@@ -154,9 +156,7 @@ class FittedLocal:
         )
 
 
-def fit(
-    data: TrainingData, request: LocalRequest, rngs: tuple[Random, Random, Random], clock: Clock | None = None
-) -> FittedLocal:
+def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clock: Clock | None = None) -> FittedLocal:
     """Learn, choose, place, make models, and say what was done; `rngs` are for the first three."""
     clock = clock or Clock()
     learned = data.learn(request.learning, rngs[0])

@@ -74,9 +74,7 @@ class FramedArrays:
         """See `FramedData`."""
         return choosing.choose(request, self.frame.kernel, self.data, rng)
 
-    def place(
-        self, request: LocalRequest, choice: Choice, rng: np.random.RandomState
-    ) -> tuple[Placement, float]:
+    def place(self, request: LocalRequest, choice: Choice, rng: np.random.RandomState) -> tuple[Placement, float]:
         """See `FramedData`."""
         X, tree = self.data.X, self.data.tree
         placement = placing.place_centers(request, choice.candidate, self.frame, X, rng, tree)

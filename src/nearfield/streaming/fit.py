@@ -9,7 +9,7 @@ import numpy as np
 from ..common import memory
 from ..common.types import Floats, Integers
 from ..common.warnings import warn
-from ..hyperparameters.learning import Learned, LearningRequest, learn_hyperparameters
+from ..hyperparameters.learning import Learned, LearningRequest, Progress, learn_hyperparameters
 from ..local import centers as local_centers
 from ..local import choosing
 from ..local.centers import Lattice, Placement
@@ -24,7 +24,7 @@ from ..local.request import LocalRequest
 from . import centers
 from .centers import MAX_COLUMNS, Occupied
 from .neighbours import make_blocks, world_maker
-from .passes import Passes, Progress, Sampled
+from .passes import Passes, Sampled
 from .predictor import StreamedPredictor
 from .source import Source
 from .sums import LocalSums, Noise, limit_of
@@ -89,9 +89,7 @@ class FramedSource:
         worlds = world_maker(self.passes, self.sampled, frame.unit, frame.offset, _noise(frame))
         return choosing.choose(request, frame.kernel, self.sample, rng, n_samples=self.sampled.n, worlds=worlds)
 
-    def place(
-        self, request: LocalRequest, choice: Choice, rng: np.random.RandomState
-    ) -> tuple[Placement, float]:
+    def place(self, request: LocalRequest, choice: Choice, rng: np.random.RandomState) -> tuple[Placement, float]:
         """See `FramedData`; centres of all rows, in passes of their own."""
         X, spacing = self.sample.X, choice.candidate.finite_spacing
         kind = request.centers_in(self.frame)
@@ -122,9 +120,7 @@ class FramedSource:
             cells = centers.opened_cells(placement, self.occupied, plan.radius, blend)
         opens, cells = self._require_memory(plan, placement, cells, opens)
         places = centers.places(placement, cells)
-        sums = LocalSums(
-            plan, places, self.frame.unit, self.frame.offset, _noise(self.frame), request.n_jobs
-        )
+        sums = LocalSums(plan, places, self.frame.unit, self.frame.offset, _noise(self.frame), request.n_jobs)
         return StreamedPredictor.of(
             None,
             cells,
@@ -141,9 +137,7 @@ class FramedSource:
         """Whether cells may be opened."""
         return request.open_centers and plan.radius is not None and self.sample.X.shape[1] <= MAX_COLUMNS
 
-    def _require_memory(
-        self, plan: Plan, placement: Placement, cells: Integers, opens: bool
-    ) -> tuple[bool, Integers]:
+    def _require_memory(self, plan: Plan, placement: Placement, cells: Integers, opens: bool) -> tuple[bool, Integers]:
         """Whether cells are opened, and which; none where memory does not suffice, and an error where it is worse."""
         occupied = self.occupied
         n_components = plan.features.n_components if plan.features is not None else 0
@@ -176,7 +170,9 @@ class FramedSource:
         return opens, cells
 
 
-def take_in(fitted: FittedLocal, source: Source, n_jobs: int | None, progress: Progress | None, forget: bool) -> FittedLocal:
+def take_in(
+    fitted: FittedLocal, source: Source, n_jobs: int | None, progress: Progress | None, forget: bool
+) -> FittedLocal:
     """The model with the rows of a source taken in, or with these alone."""
     before, frame = fitted.predictor, fitted.frame
     assert isinstance(before, StreamedPredictor)

@@ -9,45 +9,21 @@ import numpy as np
 import torch
 from sklearn.metrics import r2_score
 
+from ..common import tensor_checks as checks
 from ..common.arrays import Array as Tensor
-from ..common.arrays import in_units, indices_like, like, on_host
+from ..common.arrays import indices_like, on_host
 from ..common.duplicates import distinct_points
 from ..common.validation import check_random_state, describe
-from ..features import MaclaurinFeatures
-from ..hyperparameters.composite import N_BLOCKS
-from ..hyperparameters.learning import learn_hyperparameters
-from ..hyperparameters.scales import N_BLOCKS_ASIDE
-from ..kernels import Kernel
-from ..local.neighbourhoods import TrainingSet
-from ..local.plan import Plan
-from . import checks, learning, memory
-from .cells import MAX_GRID_COLUMNS, brute_force
-from .models import TensorSet, neighbourhoods
+from . import learning, memory
 from .posterior import TensorFeaturePosterior, TensorKernelPosterior, TensorStatistics
-from .predictor import TensorPlacement, TensorPredictor, place
-
-FLOAT32_NOISE = 1e-4  # share of the signal variance below which the digits of float32 do not suffice
-
 
 # ---- what all share ----------------------------------------------------------------------------------------------
 
 
 def learn(gp: Any, X: Tensor, y: Tensor, weights: Tensor | None) -> None:
     """Set the hyperparameters from the parameters or the data; `y` is centred."""
-    request = gp._learning_request(X.shape[1])
     rng = check_random_state(gp.random_state)
-    if request.fixed.is_complete:  # nothing to look at the data for
-        nothing = np.zeros((2, X.shape[1])), np.zeros((2, 1))
-        gp._set_learned(learn_hyperparameters(*nothing, None, request, rng))
-    else:
-        n_blocks = N_BLOCKS if request.n_scales == 1 else N_BLOCKS + N_BLOCKS_ASIDE
-        sample, prepared = learning.summary(X, y, weights, n_blocks, request.ard, rng)
-        gp._set_learned(learn_hyperparameters(*sample, None, request, rng, **prepared))
-    if X.dtype == torch.float32 and gp.noise_variance_ < FLOAT32_NOISE * gp.kernel_.variance:
-        raise ValueError(
-            f"The noise variance {gp.noise_variance_:.1e} is below {FLOAT32_NOISE:g} of the signal variance, too "
-            "little for the digits of float32: convert X and y to float64."
-        )
+    gp._set_learned(learning.learn(X, y, weights, gp._learning_request(X.shape[1]), rng))
 
 
 def weighted_mean(y: Tensor, weights: Tensor | None) -> Tensor:
@@ -195,111 +171,5 @@ def _condition(gp: Any, sums: TensorStatistics) -> None:
     gp.statistics_, gp.y_mean_, gp._posterior = sums, gp._offset + mean, posterior
 
 
-# ---- local -------------------------------------------------------------------------------------------------------
-
-
-def fit_local(gp: Any, X: Any, y: Any, sample_weight: Any, clock: Any) -> None:
-    """`LocalGPRegressor.fit`."""
-    X, y, weights = checks.training(gp, X, y, sample_weight)
-    if gp._check_noise() == 0:
-        _distinct_points(X, y, sample_weight)
-    request, kind, n_centers = gp._check_request(), gp._check_centers(), gp._check_n_centers()
-    if gp.blend:
-        raise ValueError(f"{describe(gp, 'blend')} must be False where X is a tensor.")
-    rng = check_random_state(gp.random_state)
-    y_mean = weighted_mean(y, weights)
-    learn(gp, X, y - y_mean, weights)
-    clock.lap("learning")
-
-    gp._unit = gp.kernel_.length_scales[0]
-    kernel = Kernel(gp.kernel_.length_scales / gp._unit, gp.kernel_.variances)
-    points, noise = in_units(X, gp._unit), _local_noise(gp, X, weights)
-    if gp._is_given(request):
-        choice = gp._given_choice(kernel, _sample(gp, points, request.radius, rng), request)
-    else:
-        arrays = (points, y - y_mean, noise)
-        choice = gp._choose(kernel, TrainingSet.of(*(_double(a) for a in arrays)), request, rng)
-    clock.lap("tuning")
-
-    plan, spacing = choice.candidate.plan, choice.candidate.spacing
-    gp.spacing_, gp.radius_, gp.feature_map_ = (spacing if np.isfinite(spacing) else None), plan.radius, plan.features
-    placement, served = _place(gp, kind, n_centers, choice.candidate, points, rng)
-    gp.centers_ = placement.centers * like(gp._unit, placement.centers)
-    clock.lap("centres")
-
-    data = TensorSet.of(points, y - y_mean, noise, plan.radius)
-    gp._predictor = TensorPredictor.fit(plan, data, placement, bool(gp.open_centers))
-    gp.y_mean_, gp._offset = y_mean, y_mean.clone()
-    gp._weight = float(len(y) if weights is None else weights.sum())
-    if X.is_cuda:
-        torch.cuda.synchronize(X.device)
-    clock.lap("fitting")
-    gp._make_report(choice, clock, _median_neighbours(plan, data, placement), served)
-
-
-def update_local(gp: Any, X: Any, y: Any, sample_weight: Any, forget: bool) -> None:
-    """`LocalGPRegressor.partial_fit` on a fitted model: all models are made again, at the same centres."""
-    X, y, weights = checks.training(gp, X, y, sample_weight, reset=False)
-    old = gp._predictor
-    checks.test(gp, X, old.data.X)
-    gp._check_targets(y.shape[1])
-    arrays = in_units(X, gp._unit), y - gp._offset, _local_noise(gp, X, weights)
-    if not forget:
-        before = old.data.X, old.data.y[:, :-1], old.data.noise
-        arrays = tuple(torch.cat(pair) for pair in zip(before, arrays, strict=True))
-    data = TensorSet.of(*arrays, old.plan.radius)
-    predictor = TensorPredictor.fit(old.plan, data, old.placement, old.open_centers)
-    added = float(len(y) if weights is None else weights.sum())
-    earlier = 0.0 if forget else gp._weight
-    mean = (gp.y_mean_ * earlier + weighted_mean(y, weights) * added) / (earlier + added)
-    gp._predictor, gp.y_mean_, gp._weight = predictor, mean, earlier + added
-    gp._renew_report(_median_neighbours(old.plan, data, old.placement))
-
-
-def predict_local(gp: Any, X: Any, return_std: bool, include_noise: bool) -> Any:
-    """`LocalGPRegressor.predict`."""
-    points = in_units(checks.test(gp, X, gp._predictor.data.X), gp._unit)
-    mean, variance = gp._predictor.predict(points)
-    mean = mean[:, :-1] - mean[:, -1:] * (gp.y_mean_ - gp._offset)
-    return shaped(gp, mean, variance if return_std else None, include_noise)
-
-
-def _local_noise(gp: Any, X: Tensor, weights: Tensor | None) -> Tensor:
-    return noise_of(gp, X, weights).clamp(min=1e-9 * gp.kernel_.variance)
-
-
 def _double(values: Tensor) -> Any:
     return on_host(values).astype(np.float64)
-
-
-def _sample(gp: Any, X: Tensor, radius: float | None, rng: np.random.RandomState) -> Any:
-    """Positions relative to a centre, on the host, for the maps that adapt to them."""
-    if not isinstance(gp.features, MaclaurinFeatures):
-        return np.zeros((1, X.shape[1]))
-    if radius is None:
-        return _double(X - X.mean(dim=0))
-    seeds = X[torch.as_tensor(rng.choice(len(X), min(len(X), 20), replace=False), device=X.device)]
-    found = brute_force(X, seeds, radius)
-    return _double(X[found.points] - torch.repeat_interleave(seeds, found.counts, dim=0))
-
-
-def _place(
-    gp: Any, kind: Any, n_centers: int | None, candidate: Any, points: Tensor, rng: np.random.RandomState
-) -> tuple[TensorPlacement, float]:
-    """Centres, and the share of points they serve: on the device where they lie on a lattice, else as for NumPy."""
-    on_lattice = isinstance(kind, str) and kind in ("auto", "grid")
-    if on_lattice and gp.spacing_ is not None and points.shape[1] <= MAX_GRID_COLUMNS:
-        return place(points, gp.spacing_), 1.0
-    host = _double(points)
-    placed = gp._place(kind, n_centers, host, candidate, rng)
-    reach = None if placed.reach is None else like(placed.reach, points)
-    placement = TensorPlacement(like(placed.centers, points), placed.spacing, placed.lattice, reach=reach)
-    return placement, gp._share_served(placed, host)
-
-
-def _median_neighbours(plan: Plan, data: TensorSet, placement: TensorPlacement) -> int:
-    if plan.radius is None or len(placement.centers) == 0:
-        return len(data.X) if plan.count is None else min(plan.count, len(data.X))
-    some = placement.centers[:: max(len(placement.centers) // 100, 1)]
-    parts = [found.counts for _, found in neighbourhoods(plan, data, some)]
-    return int(torch.cat(parts).median())

@@ -92,9 +92,7 @@ class FramedTensors:
         neighbours = cells.brute_force(self.X, centers, request.radius)
         return _on_host(self.X[neighbours.points] - torch.repeat_interleave(centers, neighbours.counts, dim=0))
 
-    def place(
-        self, request: LocalRequest, choice: Choice, rng: np.random.RandomState
-    ) -> tuple[Placement, float]:
+    def place(self, request: LocalRequest, choice: Choice, rng: np.random.RandomState) -> tuple[Placement, float]:
         """See `FramedData`; on the device where centres lie on a lattice, else as for NumPy."""
         spacing = choice.candidate.finite_spacing
         on_lattice = isinstance(request.centers, str) and request.centers in ("auto", "grid")

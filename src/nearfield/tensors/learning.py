@@ -12,13 +12,35 @@ from ..common.arrays import Array as Tensor
 from ..common.arrays import on_host
 from ..common.types import Floats, Integers
 from ..hyperparameters.blocks import LARGEST_SINGLE_BLOCK, Block, near_and_far
+from ..hyperparameters.composite import N_BLOCKS
+from ..hyperparameters.learning import Learned, LearningRequest, learn_hyperparameters
+from ..hyperparameters.scales import N_BLOCKS_ASIDE
 from ..hyperparameters.space import NO_EXTENTS, Extents
 from ..kernels import Kernel
 from ..solvers.posterior import LOG_2PI
 from . import cells
 from .models import inverse_factor
 
+FLOAT32_NOISE = 1e-4  # share of the signal variance below which the digits of float32 do not suffice
 SAMPLE = 20_000  # rows that stand for all where only their spread matters
+
+
+def learn(
+    X: Tensor, y: Tensor, weights: Tensor | None, request: LearningRequest, rng: np.random.RandomState
+) -> Learned:
+    """Hyperparameters from points (n, d), centred targets (n, k) and weights (n,) or None on a device."""
+    if request.fixed.is_complete:  # nothing to look at the data for
+        learned = learn_hyperparameters(np.zeros((2, X.shape[1])), np.zeros((2, 1)), None, request, rng)
+    else:
+        n_blocks = N_BLOCKS if request.n_scales == 1 else N_BLOCKS + N_BLOCKS_ASIDE
+        sample, prepared = summary(X, y, weights, n_blocks, request.ard, rng)
+        learned = learn_hyperparameters(*sample, None, request, rng, **prepared)
+    if X.dtype == torch.float32 and learned.noise_variance < FLOAT32_NOISE * learned.kernel.variance:
+        raise ValueError(
+            f"The noise variance {learned.noise_variance:.1e} is below {FLOAT32_NOISE:g} of the signal variance, too "
+            "little for the digits of float32: convert X and y to float64."
+        )
+    return learned
 
 
 def summary(
