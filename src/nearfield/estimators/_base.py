@@ -22,6 +22,7 @@ from ..common.validation import (
     check_positive,
     check_random_state,
     describe,
+    spawn,
     validated,
 )
 from ..hyperparameters.blocks import Block
@@ -113,7 +114,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         `make_blocks` is for data that are a sample of a stream; see `learn_hyperparameters`.
         """
         request = self._learning_request(X.shape[1])
-        rng = check_random_state(self.random_state)
+        rng = spawn(self.random_state, "learning")
         self._set_learned(learn_hyperparameters(X, y, weights, request, rng, make_blocks=make_blocks))
 
     def _learning_request(self, d: int) -> LearningRequest:

@@ -12,7 +12,7 @@ from sklearn.neighbors import KDTree
 
 from ..common.arrays import in_units
 from ..common.types import Floats
-from ..common.validation import check_bool, check_integer, check_option, check_positive, check_random_state, describe
+from ..common.validation import check_bool, check_integer, check_option, check_positive, describe, spawn
 from ..common.warnings import warn
 from ..features import MaclaurinFeatures, TaylorFeatures, taylor
 from ..kernels import Kernel
@@ -71,7 +71,7 @@ class LocalParameters(GPRegressor):
         """The map the user gave, for each component of the kernel; `sample` holds relative positions."""
         kernel = Kernel(self.kernel_.length_scales / self._unit, self.kernel_.variances)
         given, d = self.features, sample.shape[1]
-        rng = check_random_state(self.random_state)
+        rng = spawn(self.random_state, "features")
         maps: list[FeatureMap] = []
         for scales in kernel.length_scales:
             if isinstance(given, TaylorFeatures):

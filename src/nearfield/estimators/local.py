@@ -12,7 +12,7 @@ from ..common.arrays import in_units, is_tensor
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
 from ..common.types import Floats
-from ..common.validation import check_random_state, describe
+from ..common.validation import describe, spawn
 from ..common.warnings import warn
 from ..features import MaclaurinFeatures
 from ..kernels import Kernel
@@ -209,7 +209,7 @@ class LocalGPRegressor(Reporting):
     def _fit_source(self, source: Source) -> Self:
         clock = Clock()
         passes = Passes(source, self._check_progress())
-        rng = check_random_state(self.random_state)
+        rng = spawn(self.random_state, "source")
         sampled = take_sample(self, passes, rng)
         if sampled.n <= source.sample_size:
             rows = sampled.rows
@@ -229,7 +229,7 @@ class LocalGPRegressor(Reporting):
             "Data that stay in a file or on a cluster take less: see nearfield.sources.",
         )
         request, kind, n_centers = self._check_request(), self._check_centers(), self._check_n_centers()
-        rng = check_random_state(self.random_state)
+        rng = spawn(self.random_state, "tuning")
         self.y_mean_ = self._weighted_mean(y, weights)
         self._weight = float(len(y) if weights is None else weights.sum())
         self._learn(X, y - self.y_mean_, weights)

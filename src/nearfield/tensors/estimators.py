@@ -12,7 +12,7 @@ from sklearn.metrics import r2_score
 from ..common.arrays import Array as Tensor
 from ..common.arrays import in_units, indices_like, like, on_host
 from ..common.duplicates import distinct_points
-from ..common.validation import check_random_state, describe
+from ..common.validation import describe, spawn
 from ..features import MaclaurinFeatures
 from ..hyperparameters.composite import N_BLOCKS
 from ..hyperparameters.learning import learn_hyperparameters
@@ -35,7 +35,7 @@ FLOAT32_NOISE = 1e-4  # share of the signal variance below which the digits of f
 def learn(gp: Any, X: Tensor, y: Tensor, weights: Tensor | None) -> None:
     """Set the hyperparameters from the parameters or the data; `y` is centred."""
     request = gp._learning_request(X.shape[1])
-    rng = check_random_state(gp.random_state)
+    rng = spawn(gp.random_state, "learning")
     if request.fixed.is_complete:  # nothing to look at the data for
         nothing = np.zeros((2, X.shape[1])), np.zeros((2, 1))
         gp._set_learned(learn_hyperparameters(*nothing, None, request, rng))
@@ -206,7 +206,7 @@ def fit_local(gp: Any, X: Any, y: Any, sample_weight: Any, clock: Any) -> None:
     request, kind, n_centers = gp._check_request(), gp._check_centers(), gp._check_n_centers()
     if gp.blend:
         raise ValueError(f"{describe(gp, 'blend')} must be False where X is a tensor.")
-    rng = check_random_state(gp.random_state)
+    rng = spawn(gp.random_state, "tuning")
     y_mean = weighted_mean(y, weights)
     learn(gp, X, y - y_mean, weights)
     clock.lap("learning")
