@@ -17,6 +17,16 @@ def check_random_state(random_state: Any) -> np.random.RandomState:
     return np.random.RandomState() if random_state is None else utils.check_random_state(random_state)
 
 
+def spawn(random_state: Any, purpose: str) -> np.random.RandomState:
+    """Random numbers for one purpose, independent of those for every other.
+
+    The same integer and purpose give the same numbers. A RandomState gives a new seed at each call, None a fresh one.
+    """
+    seed = check_random_state(random_state).randint(2**32, size=4, dtype=np.uint64)
+    sequence = np.random.SeedSequence([*seed.tolist(), *purpose.encode()])
+    return np.random.RandomState(np.random.MT19937(sequence))
+
+
 def describe(estimator: object, name: str) -> str:
     """Opening of every message: which parameter of which estimator."""
     return f"The {name!r} parameter of {type(estimator).__name__}"

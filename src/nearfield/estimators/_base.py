@@ -22,6 +22,7 @@ from ..common.validation import (
     check_positive,
     check_random_state,
     describe,
+    spawn,
     validated,
 )
 from ..hyperparameters.blocks import Block
@@ -125,7 +126,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         `make_blocks` is for data that are a sample of a stream; see `learn_hyperparameters`.
         """
         request = self._learning_request(X.shape[1])
-        rng = check_random_state(self.random_state)
+        rng = spawn(self.random_state, "learning")
         self._set_learned(learn_hyperparameters(X, y, weights, request, rng, make_blocks=make_blocks))
 
     def _learning_request(self, d: int) -> LearningRequest:
@@ -230,11 +231,6 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
                 f"Got {value!r}. Noise that differs from sample to sample goes into fit's sample_weight."
             )
         return float(value)
-
-    def _random_streams(self, n: int) -> tuple[np.random.RandomState, ...]:
-        """Independent streams of random numbers, one per stage of a fit."""
-        rng = check_random_state(self.random_state)
-        return tuple(np.random.RandomState(rng.randint(2**31 - 1)) for _ in range(n))
 
     def _noise_of(self, n: int, weights: Floats | None) -> Floats:
         noise = np.full(n, self.noise_variance_)

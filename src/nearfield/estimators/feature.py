@@ -15,7 +15,7 @@ from ..common import memory
 from ..common.arrays import is_tensor
 from ..common.fitting import all_or_nothing
 from ..common.types import Floats
-from ..common.validation import check_bool, check_option, check_positive, check_random_state, describe
+from ..common.validation import check_bool, check_option, check_positive, describe, spawn
 from ..features.gradients import is_differentiable, length_scale_gradients
 from ..hyperparameters.blocks import Block
 from ..hyperparameters.learning import maximise_feature_likelihood
@@ -125,7 +125,7 @@ class FeatureGPRegressor(JointGPRegressor):
 
     def _fit_source(self, source: Source) -> Self:
         passes = Passes(source, self._check_progress())
-        rng = check_random_state(self.random_state)
+        rng = spawn(self.random_state, "source")
         sampled = take_sample(self, passes, rng)
         rows, self._offset = sampled.rows, sampled.mean
         is_whole = sampled.n <= source.sample_size

@@ -12,6 +12,7 @@ from ..common.arrays import is_tensor
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
 from ..common.types import Floats
+from ..common.validation import spawn
 from ..common.warnings import warn
 from ..features import MaclaurinFeatures
 from ..local.fit import Clock, FittedLocal, TrainingData, fit
@@ -22,7 +23,7 @@ from ..streaming.fit import SourceData, take_in
 from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes
 from ..streaming.source import ArraySource, Source, as_source
-from ._base import GPRegressor, on_device
+from ._base import GPRegressor
 from .local_request import local_request
 from .sampling import take_sample
 
@@ -188,30 +189,33 @@ class LocalGPRegressor(GPRegressor):
         -------
         self
         """
-        clock, streams = Clock(), self._random_streams(4)
+        clock = Clock()
         source = as_source(X, y, sample_weight)
         data: TrainingData
         if source is not None:
-            data = self._source_data(source, clock, streams[0])
+            data = self._source_data(source, clock)
         else:
             points, targets, weights = self._validate_training(X, y, sample_weight)
             if self._check_noise() == 0:
                 distinct_points(points, targets, sample_weight)  # refuses those that contradict each other
             data = self._data_of(points, targets, weights)
-        self._store(fit(data, local_request(self), streams[1:], clock))
+        rngs = tuple(spawn(self.random_state, stage) for stage in ("learning", "tuning", "centres"))
+        self._store(fit(data, local_request(self), rngs, clock))
         return self
 
     def _data_of(self, X: Any, y: Any, weights: Any) -> TrainingData:
-        kind = on_device().TensorData if is_tensor(X) else InMemory
-        data: TrainingData = kind(X, y, weights)
-        return data
+        if not is_tensor(X):
+            return InMemory(X, y, weights)
+        from ..tensors.fit import TensorData
 
-    def _source_data(self, source: Source, clock: Clock, rng: np.random.RandomState) -> TrainingData:
+        return TensorData(X, y, weights)
+
+    def _source_data(self, source: Source, clock: Clock) -> TrainingData:
         """Rows of a source, in memory where they are few."""
         if isinstance(self.centers, str) and self.centers == "test":
             raise ValueError("centers='test' needs all training points at prediction, which a source does not keep.")
         passes = Passes(source, self._check_progress())
-        sampled = take_sample(self, passes, rng)
+        sampled = take_sample(self, passes, spawn(self.random_state, "source"))
         clock.lap("sample")
         if sampled.n <= source.sample_size:
             rows = sampled.rows

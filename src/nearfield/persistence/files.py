@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..common import memory
 from ..common.files import atomic
+from ..common.fitting import note_fitted
 from ..common.types import Floats
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from ..estimators._base import GPRegressor
@@ -125,6 +126,7 @@ class ModelFile:
         try:
             model, parts = self._checked()
             _complete(model, parts)
+            note_fitted(model, set(model.get_params(deep=False)))
         except MemoryError as error:
             raise MemoryError(
                 f"{self.path}: {' '.join(str(error).split()) or 'it needs more memory than is free.'}"

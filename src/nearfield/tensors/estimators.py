@@ -13,7 +13,7 @@ from ..common import tensor_checks as checks
 from ..common.arrays import Array as Tensor
 from ..common.arrays import indices_like, on_host
 from ..common.duplicates import distinct_points
-from ..common.validation import check_random_state, describe
+from ..common.validation import describe, spawn
 from . import learning, memory
 from .posterior import TensorFeaturePosterior, TensorKernelPosterior, TensorStatistics
 
@@ -22,7 +22,7 @@ from .posterior import TensorFeaturePosterior, TensorKernelPosterior, TensorStat
 
 def learn(gp: Any, X: Tensor, y: Tensor, weights: Tensor | None) -> None:
     """Set the hyperparameters from the parameters or the data; `y` is centred."""
-    rng = check_random_state(gp.random_state)
+    rng = spawn(gp.random_state, "learning")
     gp._set_learned(learning.learn(X, y, weights, gp._learning_request(X.shape[1]), rng))
 
 

@@ -1,0 +1,34 @@
+"""Random numbers for several purposes from one seed."""
+
+import numpy as np
+import pytest
+
+from nearfield.common.validation import spawn
+
+
+def test_every_purpose_has_numbers_of_its_own_and_the_same_each_time():
+    first, again, other = spawn(0, "learning"), spawn(0, "learning"), spawn(0, "tuning")
+    plain = np.random.RandomState(0)
+    numbers = [rng.random_sample(5) for rng in (first, again, other, plain)]
+    assert np.array_equal(numbers[0], numbers[1])
+    assert len(np.unique(numbers[1:])) == 15
+
+
+def test_a_generator_gives_another_seed_each_time():
+    rng = np.random.RandomState(0)
+    first, second = spawn(rng, "learning"), spawn(rng, "learning")
+    assert first.random_sample() != second.random_sample()
+    again = spawn(np.random.RandomState(0), "learning")
+    assert again.random_sample() == spawn(np.random.RandomState(0), "learning").random_sample()
+
+
+def test_without_a_seed_numbers_are_new_and_the_global_ones_stay():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    assert spawn(None, "learning").random_sample() != spawn(None, "learning").random_sample()
+    assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, "zero"])
+def test_what_is_no_seed_is_refused(seed):
+    with pytest.raises(ValueError, match=r"[Ss]eed"):
+        spawn(seed, "learning")
