@@ -5,7 +5,6 @@ from nearfield.common import memory
 from nearfield.local.centers import Lattice, place
 from nearfield.local.predictor import SLACK
 from nearfield.sources import Batch
-from nearfield.streaming import centers as coverage
 from nearfield.streaming.centers import Cells, Net, grid, model_bytes, opened_cells
 
 UNIT = np.array([2.0])
@@ -113,6 +112,6 @@ def test_places_beyond_the_centres_are_refused_where_they_are_too_many(monkeypat
     X = make_points() / UNIT
     placement = place("grid", X, 1.5, None, np.random.RandomState(0))
     occupied = cells_of(X * UNIT, placement.lattice)
-    monkeypatch.setattr(coverage._memory, "available", lambda: 10_000)
+    monkeypatch.setattr(memory, "available", lambda: 10_000)
     with pytest.raises(MemoryError, match="open_centers=False leaves them out"):
         opened_cells(placement, occupied, 5.0, every=False)

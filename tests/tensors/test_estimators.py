@@ -223,7 +223,7 @@ def test_models_that_would_fill_the_memory_are_made_at_prediction(monkeypatch):
     X, y, X_test = (torch.as_tensor(a) for a in problem())
     model = nf.LocalGPRegressor(**FIXED, **LOCAL)
     expected = model.fit(X, y).predict(X_test, return_std=True)
-    monkeypatch.setattr("nearfield.tensors.memory.available", lambda _: 2.0**10)
+    monkeypatch.setattr("nearfield.tensors.memory.available", lambda _: 2.0**18)
     assert model.fit(X, y)._predictor.models == []
     for a, b in zip(expected, model.predict(X_test, return_std=True), strict=True):
         torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
@@ -281,10 +281,18 @@ def test_arrays_and_tensors_do_not_mix(name):
         model.predict(torch.as_tensor(X_test)[:, :1])
 
 
-def test_blending_is_refused():
-    X, y, _ = (torch.as_tensor(a) for a in problem(n=50))
-    with pytest.raises(ValueError, match="'blend'"):
-        nf.LocalGPRegressor(**FIXED, **LOCAL, blend=True).fit(X, y)
+@pytest.mark.parametrize("centers", ["grid", "net"])
+@pytest.mark.parametrize("open_centers", [True, False])
+def test_blended_predictions_are_those_of_numpy(centers, open_centers):
+    X, y, X_test = problem()
+    X_test = np.concatenate([X_test, X_test + 3.0])  # beyond the data, too
+    options = {**FIXED, **LOCAL, "centers": centers, "open_centers": open_centers, "random_state": 0}
+    expected = nf.LocalGPRegressor(**options, blend=True).fit(X, y).predict(X_test, return_std=True)
+    model = nf.LocalGPRegressor(**options, blend=True).fit(torch.as_tensor(X), torch.as_tensor(y))
+    for tensor, array in zip(model.predict(torch.as_tensor(X_test), return_std=True), expected, strict=True):
+        np.testing.assert_allclose(tensor.numpy(), array, atol=1e-9)
+    plain = model.set_params(blend=False).predict(torch.as_tensor(X_test)).numpy()
+    assert np.abs(plain - expected[0]).max() > 1e-6
 
 
 def test_maps_take_tensors():

@@ -212,14 +212,14 @@ class LocalGPRegressor(GPRegressor):
 
     def _source_data(self, source: Source, clock: Clock) -> TrainingData:
         """Rows of a source, in memory where they are few."""
-        if isinstance(self.centers, str) and self.centers == "test":
-            raise ValueError("centers='test' needs all training points at prediction, which a source does not keep.")
         passes = Passes(source, self._check_progress())
         sampled = take_sample(self, passes, spawn(self.random_state, "source"))
         clock.lap("sample")
         if sampled.n <= source.sample_size:
             rows = sampled.rows
             return self._data_of(rows.X, rows.targets, rows.weights)
+        if isinstance(self.centers, str) and self.centers == "test":
+            raise ValueError("centers='test' needs all training points at prediction, which a source does not keep.")
         return SourceData(passes, sampled)
 
     def _store(self, fitted: FittedLocal) -> None:

@@ -98,9 +98,8 @@ class RaggedEngine:
         self, plan: Plan, models: Sequence[LocalModel], new: TrainingSet, data: TrainingSet, centers: Floats
     ) -> list[LocalModel]:
         """See `Engine`."""
-        _, all_bytes = ensemble.model_bytes(plan, data, centers)
         memory.require(
-            all_bytes,
+            max(ensemble.model_bytes(plan, data, centers)),
             f"The local models of {len(data.X)} samples",
             "Fit again to all of them: neighbourhoods, and how many, are chosen for the data there are.",
         )

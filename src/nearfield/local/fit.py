@@ -20,6 +20,7 @@ from ..kernels import Kernel
 from ..reporting.report import Report
 from .centers import Placement
 from .choices import Choice
+from .engine import Engine
 from .frame import Frame
 from .plan import Plan
 from .predictor import LocalPredictor, Predictor
@@ -143,6 +144,10 @@ class FittedLocal:
             n_measured=before.n_measured or before.n_samples,
         )
         return replace(self, predictor=predictor, y_mean=y_mean, weight=weight, report=report)
+
+    def with_engine(self, engine: Engine) -> FittedLocal:
+        """The same model, computed with by another engine, as one with fewer threads."""
+        return replace(self, predictor=replace(self.predictor, engine=engine))
 
     def rescaled(self, units: Floats) -> FittedLocal:
         """The model for data whose columns are multiplied by `units` (d,), with the same predictions."""

@@ -277,7 +277,6 @@ class LocalPredictor(Predictor):
         )
         models: Sequence[Any] = []
         if self.models:
-            engine.require_memory(plan, data, centers)
             models = engine.update(plan, self.models, engine.training_set(X, y, noise, plan), data, centers)
         return replace(self, models=models, data=data, is_updated=True)
 

@@ -175,8 +175,8 @@ def _for_workers(thing: Any) -> Any:
         light.n_jobs = 1
     if hasattr(light, "progress"):
         light.progress = None
-    if hasattr(light, "_predictor") and light._predictor.n_jobs is None:
-        light._predictor = replace(light._predictor, n_jobs=1)
+    if hasattr(light, "_fitted"):
+        light._fitted = light._fitted.with_engine(RaggedEngine(1))
     if hasattr(light, "model"):
         light.model = _for_workers(light.model)
     return light

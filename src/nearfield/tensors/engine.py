@@ -60,6 +60,7 @@ class PaddedEngine:
         centers: Tensor,
     ) -> list[Batch]:
         """See `Engine`; all models are made again."""
+        self.require_memory(plan, data, centers)
         return self.fit(plan, data, centers)
 
     def predict(
