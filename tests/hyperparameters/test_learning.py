@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_limits
 import nearfield as nf
 from nearfield import metrics
 from nearfield.hyperparameters.composite import maximise_composite_likelihood
-from nearfield.hyperparameters.learned import messages
 from nearfield.hyperparameters.learning import Fixed, LearningRequest, learn_hyperparameters
 from nearfield.hyperparameters.likelihood import kernel_log_likelihood
 from nearfield.kernels import Kernel
@@ -304,12 +303,11 @@ def test_a_short_time_budget_warns_and_still_answers():
     assert np.isfinite(found.log_likelihood)
 
 
-def test_too_few_iterations_are_said():
+def test_too_few_iterations_do_not_converge():
     X, y = draw(200, 2, 0.15, 1.0, 0.1, 0)
     request = LearningRequest(n_restarts=0)
     learned = maximise_composite_likelihood(X, y, None, request, np.random.RandomState(0), n_scales=1, max_iterations=1)
-    (message,) = messages(learned, request.time_budget)
-    assert "before it converged" in message
+    assert not learned.converged
 
 
 def test_an_estimate_on_its_bound_warns_with_advice():
@@ -353,5 +351,5 @@ def test_a_column_that_never_changes_is_as_good_as_not_there():
         gp = nf.ExactGPRegressor(ard=True, random_state=0).fit(X, y)
         without = nf.ExactGPRegressor(ard=True, random_state=0).fit(X[:, :2], y)
     assert gp.log_marginal_likelihood() == pytest.approx(without.log_marginal_likelihood(), abs=0.1)
-    assert not any("length scale 3" in text for text in gp.learned_.on_bounds)
+    assert not any(estimate.column == 2 for estimate in gp.learned_.on_bounds)
     np.testing.assert_allclose(gp.predict(X + np.array([0, 0, 1e6])), gp.predict(X), atol=0.01)

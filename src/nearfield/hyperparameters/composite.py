@@ -88,8 +88,9 @@ def maximise_composite_likelihood(
     final = objective.refine(blocks, best.point, max_iterations)
     theta = space.sorted(space.filled(final.point))
     kernel, noise = space.unpack(theta)
+    kernel = kernel.simplified(noise) if simplify else kernel
     return Learned(
-        kernel.simplified(noise) if simplify else kernel,
+        kernel,
         noise,
         final.value,
         len(blocks),
@@ -97,7 +98,7 @@ def maximise_composite_likelihood(
         sum(optimum.n_evaluations for optimum in (*optima, final)),
         time.perf_counter() - began,
         final.converged,
-        space.on_bounds(theta),
+        space.on_bounds(kernel, noise),
     )
 
 
