@@ -147,6 +147,7 @@ def test_an_objective_that_nowhere_can_be_evaluated_leaves_the_start():
 
     optimum = maximise(nowhere, np.array([0.3]), [(-5, 5)])
     assert optimum.value == -np.inf
+    assert not optimum.converged
     assert_allclose(optimum.point, 0.3)
 
 

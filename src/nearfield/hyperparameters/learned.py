@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -61,7 +62,8 @@ class Learned:
     kernel : Kernel
     noise_variance : float
     log_likelihood : float
-        Per point, of the blocks used (of all data where `n_blocks` is 1); NaN where nothing was to be learnt.
+        Per point, of the blocks used (of all data where `n_blocks` is 1); NaN where nothing was to be learnt, and minus
+        infinity where it could not be evaluated, so that what was to be learnt is a guess.
     n_blocks, block_size : int
     n_evaluations : int
     seconds : float
@@ -94,8 +96,14 @@ def on_bounds_message(learned: Learned, columns: Sequence[str] | None) -> str:
     return f"These estimates sit on a bound: {'; '.join(learned.bounds_in_words(columns))}."
 
 
-def early_stop_message(seconds: float, n_evaluations: int, time_budget: float) -> str:
-    """Sentence for learning that ended before its maximum."""
+def not_converged_message(log_likelihood: float, seconds: float, n_evaluations: int, time_budget: float) -> str:
+    """Sentence for learning that did not come to a maximum."""
+    if log_likelihood == -math.inf:
+        return (
+            "The likelihood could be evaluated nowhere: covariance matrices cannot be factored in the digits of a "
+            "computer. Hyperparameters that were to be learnt are guesses; where signal_variance or noise_variance are "
+            "given, a smaller one or a larger one avoids this."
+        )
     return (
         f"Learning stopped after {seconds:.2g} s and {n_evaluations} evaluations before it converged. The best found "
         f"so far is used; raise time_budget ({time_budget:g} s) or fix some hyperparameters."
