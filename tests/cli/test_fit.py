@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nearfield as nf
-from nearfield import io
+from nearfield import cli, io
 
 
 def others(path):
@@ -312,3 +312,20 @@ def test_the_help_has_examples_and_imports_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "nearfield fit stations.csv" in done.stdout
     assert done.stdout.strip().endswith("[]")
+
+
+def test_estimates_on_a_bound_are_named_in_the_units_of_the_table(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 3, (150, 3)) * [1.0, 1.0, 1000.0]
+    y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(150)
+    table, out = tmp_path / "t.csv", str(tmp_path / "m.nf")
+    np.savetxt(table, np.column_stack([X, y]), delimiter=",", header="height,width,depth,z", comments="")
+    assert cli.main(["fit", str(table), "--target", "z", "--method", "exact", "--ard", "--out", out]) == 0
+    notes = [line for line in capsys.readouterr().err.splitlines() if "sit on a bound" in line]
+    model = nf.load(out)
+    assert len(notes) == 1
+    assert model.learned_.on_bounds
+    for estimate in model.learned_.on_bounds:
+        assert estimate.value == pytest.approx(model.length_scale_[estimate.column])
+        name = ["height", "width", "depth"][estimate.column]
+        assert f"length scale of {name} = {estimate.value:.3g} (" in notes[0]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import nearfield as nf
 from nearfield.estimators._units import rescale
@@ -11,6 +12,21 @@ X = RNG.uniform(0, 6, (150, 2)) * [1.0, 300.0]
 Y = np.column_stack([np.sin(X[:, 0]), np.cos(X[:, 1] / 300)]) + 0.05 * RNG.standard_normal((150, 2))
 UNITS = np.array([0.5, 200.0])
 GIVEN = {"signal_variance": 1.0, "noise_variance": 0.01}
+
+
+@pytest.mark.parametrize("ard", [False, True])
+def test_estimates_on_a_bound_are_in_the_new_units(ard):
+    x = X[:, 1:] / UNITS[1:]
+    with pytest.warns(ConvergenceWarning, match="on a bound"):
+        model = nf.ExactGPRegressor(ard=ard, random_state=0).fit(np.column_stack([x, x]), 3 * x[:, 0])
+    before = model.learned_.on_bounds
+    assert {estimate.kind for estimate in before} > {"noise_variance"}
+    rescale(model, UNITS)
+    for estimate in model.learned_.on_bounds:
+        if estimate.kind == "length_scale":
+            assert estimate.value == pytest.approx(model.length_scale_[estimate.column])
+        else:
+            assert estimate in before
 
 
 @pytest.mark.parametrize("length_scale", [1.5, [1.0, 2.0], [[1.0, 2.0], [3.0, 4.0]]])

@@ -8,6 +8,7 @@ from scipy.linalg import LinAlgError
 from nearfield.hyperparameters.optimiser import maximise
 from nearfield.hyperparameters.request import Fixed
 from nearfield.hyperparameters.space import Extents, Space
+from nearfield.kernels import Kernel
 
 RNG = np.random.RandomState(0)
 X = RNG.uniform(0, 10, (400, 2))
@@ -85,15 +86,36 @@ def test_bounds_follow_the_units_of_the_data():
     assert_allclose(far.lower[1:], near.lower[1:])
 
 
-def test_estimates_on_their_bounds_are_named_with_advice():
-    space = Space.of(X, Y, Fixed(), 1, False)
-    assert space.on_bounds(0.5 * (space.lower + space.upper)) == ()
-    lower, upper = space.on_bounds(space.lower), space.on_bounds(space.upper)
-    assert [text.split(" =")[0] for text in lower] == ["length scale 1", "signal variance 1", "noise variance"]
-    assert "more data" in lower[0]
-    assert "free of noise" in lower[2]
-    assert "hardly changes" in upper[0]
-    assert "nothing but noise" in upper[2]
+@pytest.mark.parametrize("ard", [False, True])
+def test_estimates_on_their_bounds_are_told(ard):
+    space = Space.of(X, Y, Fixed(), 2, ard)
+    assert space.on_bounds(*space.unpack(0.5 * (space.lower + space.upper))) == ()
+    for at_upper, theta in enumerate((space.lower, space.upper)):
+        sitting = space.on_bounds(*space.unpack(theta))
+        columns = [0, 1] if ard else [None]
+        expected = [("length_scale", j, c) for j in range(2) for c in columns]
+        expected += [("signal_variance", 0, None), ("signal_variance", 1, None), ("noise_variance", None, None)]
+        assert [(e.kind, e.component, e.column) for e in sitting] == expected
+        assert_allclose([e.value for e in sitting], np.exp(theta))
+        assert all(e.at_upper == at_upper for e in sitting)
+
+
+def test_bounds_of_what_is_given_or_never_changes_are_none():
+    points = np.column_stack([X, np.full(len(X), 3.0)])
+    space = Space.of(points, Y, Fixed(noise_variance=0.0), 1, True)
+    sitting = space.on_bounds(*space.unpack(np.append(space.lower[:-1], -np.inf)))
+    assert [(e.kind, e.column) for e in sitting] == [
+        ("length_scale", 0),
+        ("length_scale", 1),
+        ("signal_variance", None),
+    ]
+
+
+def test_a_kernel_that_lost_a_gaussian_is_told_of_by_those_left():
+    space = Space.of(X, Y, Fixed(), 3, False)
+    longest = float(np.exp(space.upper[0]))
+    (estimate,) = space.on_bounds(Kernel(np.array([[1.0], [longest]]), np.ones(2)), 0.1)
+    assert (estimate.kind, estimate.component, estimate.at_upper) == ("length_scale", 1, True)
 
 
 def test_the_maximum_is_found_and_steps_are_reported():
@@ -125,6 +147,7 @@ def test_an_objective_that_nowhere_can_be_evaluated_leaves_the_start():
 
     optimum = maximise(nowhere, np.array([0.3]), [(-5, 5)])
     assert optimum.value == -np.inf
+    assert not optimum.converged
     assert_allclose(optimum.point, 0.3)
 
 

@@ -18,6 +18,7 @@ from sklearn.kernel_approximation import RBFSampler
 
 import nearfield as nf
 from nearfield import io
+from nearfield.hyperparameters.learned import OnBound
 from nearfield.persistence import codec, container
 
 RNG = np.random.default_rng(0)
@@ -132,6 +133,42 @@ def test_what_a_model_says_of_itself_survives(models, path):
     np.testing.assert_array_equal(loaded.centers_, model.centers_)
     assert loaded.length_scale_ == model.length_scale_
     assert loaded.learned_.seconds == model.learned_.seconds
+
+
+def test_estimates_on_a_bound_survive(models, path):
+    model = copy.copy(models("exact"))
+    sitting = (OnBound("length_scale", 0, None, 2.5, True), OnBound("noise_variance", None, None, 1e-8, False))
+    model.learned_ = replace(model.learned_, on_bounds=sitting)
+    nf.save(model, path)
+    assert nf.load(path).learned_.on_bounds == sitting
+
+
+def test_files_with_sentences_on_bounds_are_read_without_these(models, path):
+    # As earlier versions wrote them; values there may be in other units than those of the data.
+    model = copy.copy(models("exact"))
+    model.learned_ = replace(model.learned_, on_bounds=("length scale 1 = 57.3 (the target hardly changes)",))
+    nf.save(model, path)
+    assert nf.load(path).learned_.on_bounds == ()
+    assert_same(nf.load(path), model)
+
+
+@pytest.mark.parametrize(
+    "estimate",
+    [
+        OnBound("length_scale", 0, 1, 2.5, True),  # of a kernel with one length scale for all columns
+        OnBound("length_scale", 1, None, 2.5, True),
+        OnBound("length_scale", -1, None, 2.5, True),
+        OnBound("weight", 0, None, 2.5, True),
+        OnBound("noise_variance", None, None, np.nan, True),
+        "noise variance",
+    ],
+)
+def test_estimates_on_a_bound_that_no_model_has_are_refused(models, path, estimate):
+    model = copy.copy(models("exact"))
+    sitting = (OnBound("noise_variance", None, None, 1.0, True), estimate)
+    model.learned_ = replace(model.learned_, on_bounds=sitting)
+    with pytest.raises(ValueError, match="cannot be saved"):
+        nf.save(model, path)
 
 
 def test_likelihoods_survive(models, path):

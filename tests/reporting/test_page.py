@@ -234,7 +234,7 @@ def test_estimates_on_a_bound_are_named_by_column():
         model = nf.ExactGPRegressor(ard=True, random_state=0).fit(X, y)
     assert model.learned_.on_bounds
     page = webpage.build(model, X, y, columns=["height", "width", "depth"])
-    assert "On a bound of what was allowed: a length scale of width (" in page
+    assert "On a bound of what was allowed: length scale of width = " in page
 
 
 def test_scores_and_charts_are_of_the_data(plane, page_of_plane, page_of_space):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from ..common.types import Floats
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from ..estimators._units import rescale
 from ..features import FourierFeatures
+from ..hyperparameters.learned import OnBoundWarning, on_bounds_message
 from ..reporting import inputs
 from ..streaming.tables import BATCH
 from ._data import Recipe, Training
@@ -71,10 +73,14 @@ def make(settings: Settings, X: Floats, y: Floats, recipe: Recipe, progress: Cal
     units = _units(settings, X, recipe)
     ard = not _are_coordinates(X, recipe) if settings.ard is None else settings.ard
     model = _estimator(settings, ard, progress)
-    model.fit(X / units, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OnBoundWarning)  # said below, by the columns' names and in their own units
+        model.fit(X / units, y)
     if np.any(units != 1):
         rescale(model, units)
     model.feature_names_in_ = np.array(recipe.names, dtype=object)
+    if model.learned_.on_bounds and model.kernel_.n_scales == 1:
+        note(on_bounds_message(model.learned_, recipe.names))
     return Made(model, units, ard)
 
 

@@ -141,6 +141,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             check_positive(self, "time_budget"),
             self.n_jobs,
             self._check_progress(),
+            getattr(self, "feature_names_in_", None),
         )
 
     def _set_learned(self, learned: Learned) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..hyperparameters.learned import OnBound
 from ..kernels import Kernel
 from .exact import ExactGPRegressor
 from .feature import FeatureGPRegressor
@@ -27,7 +28,9 @@ def rescale(model: Any, units: NDArray[np.float64]) -> None:
     """
     kernel = _rescaled(model.kernel_, units)
     model._set_hyperparameters(kernel, model.noise_variance_)
-    model.learned_ = replace(model.learned_, kernel=_rescaled(model.learned_.kernel, units))
+    learned = model.learned_
+    on_bounds = tuple(estimate for before in learned.on_bounds for estimate in _bound_in_units(before, units))
+    model.learned_ = replace(learned, kernel=_rescaled(learned.kernel, units), on_bounds=on_bounds)
     if isinstance(model, LocalGPRegressor):
         model._store(model._fitted.rescaled(units))
     elif isinstance(model, ExactGPRegressor):
@@ -42,3 +45,13 @@ def rescale(model: Any, units: NDArray[np.float64]) -> None:
 
 def _rescaled(kernel: Kernel, units: NDArray[np.float64]) -> Kernel:
     return Kernel(kernel.length_scales * units, kernel.variances)
+
+
+def _bound_in_units(estimate: OnBound, units: NDArray[np.float64]) -> list[OnBound]:
+    """The same estimate; a length scale of all columns becomes one per column, as in the kernel."""
+    if estimate.kind != "length_scale":
+        return [estimate]
+    if len(units) == 1:
+        return [replace(estimate, value=float(estimate.value * units[0]))]
+    columns = range(len(units)) if estimate.column is None else [estimate.column]
+    return [replace(estimate, column=c, value=float(estimate.value * units[c])) for c in columns]

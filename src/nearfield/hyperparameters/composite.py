@@ -84,20 +84,25 @@ def maximise_composite_likelihood(
     objective = _Objective(space, deadline, n_threads(request.n_jobs), request.progress, likelihood)
     coarse = blocks[:: max(len(blocks) // COARSE_BLOCKS, 1)]
     optima = objective.compare(coarse, space.starts(request.n_restarts, rng))
-    best = max(optima, key=lambda optimum: optimum.value)
-    final = objective.refine(blocks, best.point, max_iterations)
+    refined = []
+    for optimum in sorted(optima, key=lambda optimum: optimum.value, reverse=True):
+        refined.append(objective.refine(blocks, optimum.point, max_iterations))
+        if np.isfinite(refined[-1].value):  # otherwise not all blocks can be evaluated there
+            break
+    final = max(refined, key=lambda optimum: optimum.value)
     theta = space.sorted(space.filled(final.point))
     kernel, noise = space.unpack(theta)
+    kernel = kernel.simplified(noise) if simplify else kernel
     return Learned(
-        kernel.simplified(noise) if simplify else kernel,
+        kernel,
         noise,
         final.value,
         len(blocks),
         sum(len(block.X) for block in blocks) // len(blocks),
-        sum(optimum.n_evaluations for optimum in (*optima, final)),
+        sum(optimum.n_evaluations for optimum in (*optima, *refined)),
         time.perf_counter() - began,
         final.converged,
-        space.on_bounds(theta),
+        space.on_bounds(kernel, noise) if np.isfinite(final.value) else (),
     )
 
 

@@ -2,9 +2,55 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sklearn.exceptions import ConvergenceWarning
+
 from ..kernels import Kernel
+
+ADVICE = {
+    ("length_scale", False): "the target varies faster than the points are spaced; more data or a fixed value are "
+    "needed",
+    ("length_scale", True): "the target hardly changes over the data's extent in this direction",
+    ("signal_variance", False): "no signal was found beyond noise",
+    ("signal_variance", True): "the trend exceeds the data; subtract it first",
+    ("noise_variance", False): "the data look free of noise; fix noise_variance if you know it",
+    ("noise_variance", True): "nothing but noise was found",
+}
+"""What an estimate on its lower or upper bound says, by its kind."""
+
+
+@dataclass(frozen=True)
+class OnBound:
+    """An estimate that sits on a bound of what learning allows.
+
+    Attributes
+    ----------
+    kind : {"length_scale", "signal_variance", "noise_variance"}
+    component : int or None
+        Which Gaussian of the kernel; None for the noise.
+    column : int or None
+        Column that a length scale belongs to; None where it belongs to all of them.
+    value : float
+    at_upper : bool
+    """
+
+    kind: str
+    component: int | None
+    column: int | None
+    value: float
+    at_upper: bool
+
+    def in_words(self, columns: Sequence[str] | None, n_scales: int) -> str:
+        """Name, value and advice; Gaussians are numbered where there are several, columns without names are x0, ..."""
+        name = self.kind.replace("_", " ")
+        if self.component is not None and n_scales > 1:
+            name += f" {self.component + 1}"
+        if self.column is not None:
+            name += f" of {f'x{self.column}' if columns is None else columns[self.column]}"
+        return f"{name} = {self.value:.3g} ({ADVICE[self.kind, self.at_upper]})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,13 +62,14 @@ class Learned:
     kernel : Kernel
     noise_variance : float
     log_likelihood : float
-        Per point, of the blocks used (of all data where `n_blocks` is 1); NaN where nothing was to be learnt.
+        Per point, of the blocks used (of all data where `n_blocks` is 1); NaN where nothing was to be learnt, and minus
+        infinity where it could not be evaluated, so that what was to be learnt is a guess.
     n_blocks, block_size : int
     n_evaluations : int
     seconds : float
     converged : bool
-    on_bounds : tuple of str
-        Names of the estimates that sit on a bound.
+    on_bounds : tuple of OnBound
+        Estimates that sit on a bound.
     """
 
     kernel: Kernel
@@ -33,21 +80,30 @@ class Learned:
     n_evaluations: int = 0
     seconds: float = 0.0
     converged: bool = True
-    on_bounds: tuple[str, ...] = ()
+    on_bounds: tuple[OnBound, ...] = ()
+
+    def bounds_in_words(self, columns: Sequence[str] | None = None) -> list[str]:
+        """Name, value and advice per estimate on a bound; `columns` are the names of the data's columns, if any."""
+        return [estimate.in_words(columns, self.kernel.n_scales) for estimate in self.on_bounds]
 
 
-def messages(learned: Learned, time_budget: float) -> list[str]:
-    """What a user should know of how learning went: nothing, where all went well."""
-    sentences = []
-    if not learned.converged:
-        sentences.append(early_stop(learned.seconds, learned.n_evaluations, time_budget))
-    if learned.on_bounds:
-        sentences.append(f"These estimates sit on a bound: {'; '.join(learned.on_bounds)}.")
-    return sentences
+class OnBoundWarning(ConvergenceWarning):  # type: ignore[misc]
+    """Some estimates sit on a bound."""
 
 
-def early_stop(seconds: float, n_evaluations: int, time_budget: float) -> str:
-    """Sentence for learning that ended before its maximum."""
+def on_bounds_message(learned: Learned, columns: Sequence[str] | None) -> str:
+    """Sentence that names all estimates on a bound."""
+    return f"These estimates sit on a bound: {'; '.join(learned.bounds_in_words(columns))}."
+
+
+def not_converged_message(log_likelihood: float, seconds: float, n_evaluations: int, time_budget: float) -> str:
+    """Sentence for learning that did not come to a maximum."""
+    if log_likelihood == -math.inf:
+        return (
+            "The likelihood could be evaluated nowhere: covariance matrices cannot be factored in the digits of a "
+            "computer. Hyperparameters that were to be learnt are guesses; where signal_variance or noise_variance are "
+            "given, a smaller one or a larger one avoids this."
+        )
     return (
         f"Learning stopped after {seconds:.2g} s and {n_evaluations} evaluations before it converged. The best found "
         f"so far is used; raise time_budget ({time_budget:g} s) or fix some hyperparameters."

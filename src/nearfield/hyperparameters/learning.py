@@ -13,7 +13,7 @@ from ..common.types import Booleans, Floats
 from ..common.warnings import warn
 from .blocks import Block
 from .composite import Likelihood, maximise_composite_likelihood
-from .learned import Learned, early_stop, messages
+from .learned import Learned, OnBoundWarning, not_converged_message, on_bounds_message
 from .likelihood import feature_log_likelihood
 from .optimiser import maximise
 from .request import Fixed, LearningRequest, Progress
@@ -97,8 +97,11 @@ def learn_hyperparameters(
 
 
 def _warn_of(learned: Learned, request: LearningRequest) -> None:
-    for message in messages(learned, request.time_budget):
-        warn(message, ConvergenceWarning)
+    if not learned.converged:
+        how = learned.log_likelihood, learned.seconds, learned.n_evaluations, request.time_budget
+        warn(not_converged_message(*how), ConvergenceWarning)
+    if learned.on_bounds:
+        warn(on_bounds_message(learned, request.columns), OnBoundWarning)
 
 
 def maximise_feature_likelihood(
@@ -152,6 +155,6 @@ def maximise_feature_likelihood(
 
     optimum = maximise(objective, start[free], bounds, deadline=began + time_budget, progress=report)
     if not optimum.converged:
-        seconds = time.perf_counter() - began
-        warn(early_stop(seconds, optimum.n_evaluations, time_budget), ConvergenceWarning)
+        how = optimum.value, time.perf_counter() - began, optimum.n_evaluations, time_budget
+        warn(not_converged_message(*how), ConvergenceWarning)
     return filled(optimum.point)

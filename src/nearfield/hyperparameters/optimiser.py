@@ -90,5 +90,6 @@ def maximise(
         options={"maxiter": max_iterations, "ftol": tolerance, "gtol": 1e-6, "maxls": 30},
     )
     # An "abnormal" end is a line search that rounding errors leave no way up: as near to the maximum as one gets.
-    converged = time.perf_counter() <= deadline and (result.success or "ABNORMAL" in str(result.message))
-    return replace(best, converged=bool(converged), n_evaluations=n_evaluations)
+    ended = result.success or "ABNORMAL" in str(result.message)
+    converged = bool(ended and np.isfinite(best.value) and time.perf_counter() <= deadline)
+    return replace(best, converged=converged, n_evaluations=n_evaluations)

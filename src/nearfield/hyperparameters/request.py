@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..common.types import Floats
@@ -53,6 +53,8 @@ class LearningRequest:
     n_jobs : int or None
         Threads; None uses every core.
     progress : callable or None
+    columns : sequence of str or None
+        Names of the columns of the data, for warnings.
     """
 
     fixed: Fixed = Fixed()
@@ -63,3 +65,4 @@ class LearningRequest:
     time_budget: float = 60.0
     n_jobs: int | None = None
     progress: Progress | None = None
+    columns: Sequence[str] | None = None

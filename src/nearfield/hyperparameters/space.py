@@ -11,6 +11,7 @@ from scipy.spatial.distance import pdist
 
 from ..common.types import Booleans, Floats
 from ..kernels import Kernel
+from .learned import OnBound
 from .request import Fixed
 
 CONSTANT_SPREAD = 1e-6  # stands in for the variance of targets that are all equal
@@ -78,7 +79,6 @@ class Space:
     given: Floats  # the whole vector, NaN where free
     lower: Floats
     upper: Floats
-    names: tuple[str, ...]
 
     @classmethod
     def of(cls, X: Floats, y: Floats, fixed: Fixed, n_scales: int, ard: bool, extents: Extents | None = None) -> Space:
@@ -107,9 +107,8 @@ class Space:
         if q > 1:  # of a column that never changes nothing can be learnt: it is as good as not there
             silent = np.flatnonzero(np.tile(spreads == 0, J))
             lower[silent] = upper[silent]
-        names = (*(f"length scale {i + 1}" for i in range(J * q)), *(f"signal variance {j + 1}" for j in range(J)))
         is_degenerate = spread == CONSTANT_SPREAD or extents.extent == 0
-        return cls(extents, columns, spread, is_degenerate, J, given, lower, upper, (*names, "noise variance"))
+        return cls(extents, columns, spread, is_degenerate, J, given, lower, upper)
 
     @property
     def free(self) -> Booleans:
@@ -183,23 +182,27 @@ class Space:
         ).clip(self.lower, self.upper)
         return np.where(self.free, theta, self.given)
 
-    def on_bounds(self, theta: Floats) -> tuple[str, ...]:
-        """Names and values of the estimates that sit on a bound, each with advice."""
-        found = []
-        for i in np.flatnonzero(self.free):
-            at_lower, at_upper = theta[i] <= self.lower[i] + 1e-3, theta[i] >= self.upper[i] - 1e-3
-            if (at_lower or at_upper) and self.lower[i] < self.upper[i]:
-                found.append(f"{self.names[i]} = {np.exp(theta[i]):.3g} ({_advice(self.names[i], bool(at_upper))})")
-        return tuple(found)
+    def on_bounds(self, kernel: Kernel, noise_variance: float) -> tuple[OnBound, ...]:
+        """Learnt values that sit on a bound, of a kernel that may have fewer Gaussians than the space.
 
+        Bounds are the same for every Gaussian, so those of the first one serve.
+        """
+        sitting: list[OnBound] = []
+        q = len(self.columns)
 
-def _advice(name: str, upper: bool) -> str:
-    if name.startswith("length"):
-        return (
-            "the target hardly changes over the data's extent in this direction"
-            if upper
-            else "the target varies faster than the points are spaced; more data or a fixed value are needed"
-        )
-    if name.startswith("signal"):
-        return "the trend exceeds the data; subtract it first" if upper else "no signal was found beyond noise"
-    return "nothing but noise was found" if upper else "the data look free of noise; fix noise_variance if you know it"
+        def add_if_on_bound(
+            i: int, value: float, kind: str, component: int | None = None, column: int | None = None
+        ) -> None:
+            if not self.free[i] or self.lower[i] == self.upper[i]:
+                return
+            at_upper = bool(np.log(value) >= self.upper[i] - 1e-3)
+            if at_upper or np.log(value) <= self.lower[i] + 1e-3:
+                sitting.append(OnBound(kind, component, column, float(value), at_upper))
+
+        for j, scales in enumerate(kernel.length_scales):
+            for c, scale in enumerate(scales):
+                add_if_on_bound(c, scale, "length_scale", j, c if q > 1 else None)
+        for j, variance in enumerate(kernel.variances):
+            add_if_on_bound(self.n_scales * q, variance, "signal_variance", j)
+        add_if_on_bound(-1, noise_variance, "noise_variance")
+        return tuple(sitting)

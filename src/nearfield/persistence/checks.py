@@ -149,6 +149,18 @@ def _is_kernel(f: Any) -> bool:
     return sizes and (known or (np.isnan(lengths).all() and lengths.shape == (1, 1)))
 
 
+def _is_learned(f: Any) -> bool:
+    J, q = f.kernel.length_scales.shape
+    return f.noise_variance >= 0 and all(
+        (estimate.component or 0) < J and (estimate.column or 0) < q for estimate in getattr(f, "on_bounds", ())
+    )
+
+
+def _is_on_bound(f: Any) -> bool:
+    known = f.kind in ("length_scale", "signal_variance", "noise_variance")
+    return known and (f.component or 0) >= 0 and (f.column or 0) >= 0
+
+
 def _is_report(f: Any) -> bool:
     measured = f.divergence is not None
     shares = getattr(f, "variance_shares", (1.0,))
@@ -211,7 +223,8 @@ def _are_monomials(f: Any) -> bool:
 
 _RULES: dict[str, Callable[[Any], bool]] = {
     "Kernel": _is_kernel,
-    "Learned": lambda f: f.noise_variance >= 0,
+    "Learned": _is_learned,
+    "OnBound": _is_on_bound,
     "Report": _is_report,
     "Statistics": _are_sums,
     "Lattice": lambda f: f.origin.ndim == 1 and _are_near(f.origin) and are_positive(f.side),

@@ -18,7 +18,7 @@ from ..features.fourier import DenseFrequencies, StructuredFrequencies
 from ..features.maclaurin import MaclaurinMap
 from ..features.sketch import DenseSketch, TensorSRHT
 from ..features.taylor import TaylorMap, from_exponents
-from ..hyperparameters.learning import Learned
+from ..hyperparameters.learned import Learned, OnBound
 from ..kernels import Kernel
 from ..local.centers import Lattice, Placement
 from ..local.features import LocalFeatures
@@ -53,7 +53,7 @@ def _plain(cls: type) -> _Kind:
 _KINDS = {
     kind.cls.__name__: kind
     for kind in (
-        *map(_plain, (Kernel, Learned, Plan, Report, Statistics, Lattice, Placement, FeatureModel)),
+        *map(_plain, (Kernel, OnBound, Learned, Plan, Report, Statistics, Lattice, Placement, FeatureModel)),
         *map(_plain, (MaclaurinMap, DenseSketch, TensorSRHT, DenseFrequencies, StructuredFrequencies)),
         # What follows from the rest is left out, and made again.
         _Kind(TaylorMap, lambda v: {"exponents": v.exponents}, from_exponents),
@@ -194,6 +194,13 @@ def check(value: Any) -> None:
 def _made(name: str, values: dict[str, Any]) -> Any:
     """An object of one of our classes, from fields that it can be made of."""
     kind = _KINDS[name]
+    if name == "Learned" and _are_sentences(values.get("on_bounds")):
+        # Earlier versions wrote sentences, with values in units that may not be those of the data.
+        values = values | {"on_bounds": ()}
     checks.conform_fields(values, checks.hints(kind.make), name)
     checks.check(name, values)
     return kind.make(**values)
+
+
+def _are_sentences(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(item, str) for item in value)

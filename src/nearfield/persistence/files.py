@@ -333,6 +333,7 @@ def _check_shared(model: Any) -> None:
     d, k, kernel = model.n_features_in_, len(model.y_mean_), model.kernel_
     require(d >= 1 and k >= 1 and model.y_mean_.shape == (k,) and (k == 1 or not model._single_target))
     require(kernel.length_scales.shape[1] in (1, d) and 0 <= model.noise_variance_ < np.inf)
+    require(not hasattr(model, "learned_") or model.learned_.kernel.length_scales.shape[1] in (1, d))
     require(len(getattr(model, "feature_names_in_", range(d))) == d)
     conform(model.n_jobs, int | None)
     require(model.n_jobs != 0 and abs(model.n_jobs or 1) <= _MOST_THREADS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -91,18 +90,10 @@ def _how(subject: Subject) -> str:
     if not learned.converged:
         text += " The search was stopped before it had converged."
     if learned.on_bounds:
-        said = list(dict.fromkeys(_with_column(subject, one) for one in learned.on_bounds))
-        some, rest = said[:3], len(said) - 3
+        sentences = learned.bounds_in_words(subject.columns)
+        some, rest = sentences[:3], len(sentences) - 3
         text += f" On a bound of what was allowed: {escape('; '.join(some))}{f'; and {rest} more' if rest > 0 else ''}."
     return f"<p>{text}</p>"
-
-
-def _with_column(subject: Subject, text: str) -> str:
-    """The column by its name, where there is a length scale for each; the value may be in other units."""
-    found = re.fullmatch(r"length scale (\d+) = \S+ \((.*)\)", text)
-    if found is None or subject.model.kernel_.length_scales.shape[1] == 1:
-        return text
-    return f"a length scale of {subject.columns[(int(found[1]) - 1) % len(subject.columns)]} ({found[2]})"
 
 
 def chosen(model: Any) -> str:
