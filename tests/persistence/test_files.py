@@ -19,7 +19,7 @@ from sklearn.kernel_approximation import RBFSampler
 import nearfield as nf
 from nearfield import io
 from nearfield.hyperparameters.learned import OnBound
-from nearfield.persistence import codec, container
+from nearfield.persistence import codec, container, files
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 12, (400, 2))
@@ -587,7 +587,7 @@ def test_skops(models, path, name):
 def test_inspect_tells_without_making_the_model(models, path, monkeypatch):
     model = models("local, chosen")
     nf.save(model, path, {"target": "z"})
-    monkeypatch.setattr(io, "_complete", None)
+    monkeypatch.setattr(files, "_complete", None)
     file = io.inspect(path)
     assert (file.class_name, file.library_version, file.format_version) == ("LocalGPRegressor", nf.__version__, 1)
     assert file.metadata == {"target": "z"}

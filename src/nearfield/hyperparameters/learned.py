@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sklearn.exceptions import ConvergenceWarning
 
+from ..common.types import Floats
 from ..kernels import Kernel
 
 ADVICE = {
@@ -42,6 +43,15 @@ class OnBound:
     column: int | None
     value: float
     at_upper: bool
+
+    def rescaled(self, units: Floats) -> list[OnBound]:
+        """The same for columns multiplied by `units` (d,); a length scale of all columns becomes one per column."""
+        if self.kind != "length_scale":
+            return [self]
+        if len(units) == 1:
+            return [replace(self, value=float(self.value * units[0]))]
+        columns = range(len(units)) if self.column is None else [self.column]
+        return [replace(self, column=column, value=float(self.value * units[column])) for column in columns]
 
     def in_words(self, columns: Sequence[str] | None, n_scales: int) -> str:
         """Name, value and advice; Gaussians are numbered where there are several, columns without names are x0, ..."""
@@ -81,6 +91,11 @@ class Learned:
     seconds: float = 0.0
     converged: bool = True
     on_bounds: tuple[OnBound, ...] = ()
+
+    def rescaled(self, units: Floats) -> Learned:
+        """What learning from the same data finds where their columns are multiplied by `units` (d,)."""
+        kernel = Kernel(self.kernel.length_scales * units, self.kernel.variances)
+        return replace(self, kernel=kernel, on_bounds=tuple(e for b in self.on_bounds for e in b.rescaled(units)))
 
     def bounds_in_words(self, columns: Sequence[str] | None = None) -> list[str]:
         """Name, value and advice per estimate on a bound; `columns` are the names of the data's columns, if any."""

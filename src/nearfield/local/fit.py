@@ -16,7 +16,6 @@ from ..common.arrays import Array, weighted_mean
 from ..common.types import Floats
 from ..common.warnings import warn
 from ..hyperparameters.learning import Learned, LearningRequest
-from ..kernels import Kernel
 from ..reporting.report import Report
 from .centers import Placement
 from .choices import Choice
@@ -151,11 +150,11 @@ class FittedLocal:
 
     def rescaled(self, units: Floats) -> FittedLocal:
         """The model for data whose columns are multiplied by `units` (d,), with the same predictions."""
-        kernel = Kernel(self.learned.kernel.length_scales * units, self.learned.kernel.variances)
-        hyperparameters = {**self.report.hyperparameters, "length_scale": kernel.plain()[0]}
+        learned = self.learned.rescaled(units)
+        hyperparameters = {**self.report.hyperparameters, "length_scale": learned.kernel.plain()[0]}
         return replace(
             self,
-            learned=replace(self.learned, kernel=kernel),
+            learned=learned,
             frame=self.frame.rescaled(units),
             report=replace(self.report, hyperparameters=hyperparameters),
         )

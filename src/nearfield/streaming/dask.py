@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import dask
@@ -12,6 +11,7 @@ import dask.array as da
 import numpy as np
 
 from ..common.threads import n_threads
+from ..local.engine import RaggedEngine
 from .batches import Batch, SourceError, check_batch
 from .passes import Reduction
 from .source import SAMPLE_ROWS, Source
