@@ -18,7 +18,7 @@ def test_what_people_read(runs, model):
     assert "target          temp, from" in out
     assert "feature         lon, from" in out
     assert "rows named by   station" in out
-    assert "noise variance" in out
+    assert "noise_variance = " in out
     assert hashlib.sha256(Path(model).read_bytes()[:-32]).hexdigest()[:16] in out
 
 

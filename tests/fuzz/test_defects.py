@@ -25,8 +25,8 @@ from nearfield.cli import main
 from nearfield.cli._data import read_training
 from nearfield.common import memory
 from nearfield.persistence import checks, codec, container
+from nearfield.reporting.page import learnt
 from nearfield.streaming.tables import open_table, write_table
-from nearfield.webpage import _learnt as learnt
 
 
 @pytest.fixture(scope="module")

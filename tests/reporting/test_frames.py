@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sklearn
 from scipy.special import ndtri
+from sklearn.exceptions import NotFittedError
 
 import nearfield as nf
 
@@ -45,6 +46,34 @@ def test_without_pandas_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match="pip install pandas"):
         model.predict_frame(X)
+
+
+def test_a_model_fitted_on_tensors_is_refused():
+    """On a GPU, pandas failed to read the answers; `predict_grid` and `to_html` refused before."""
+    pytest.importorskip("pandas")
+    torch = pytest.importorskip("torch")
+    points = torch.tensor(X)
+    model = nf.ExactGPRegressor(**FIXED).fit(points, torch.tensor(Y[:, 0]))
+    with pytest.raises(ValueError, match="predict_frame needs a model fitted on NumPy arrays"):
+        model.predict_frame(points)
+    with pytest.raises(ValueError, match="The page needs a model fitted on NumPy arrays"):
+        nf.webpage.build(model)
+
+
+def test_a_frame_needs_a_fit_before_anything_else():
+    pytest.importorskip("pandas")
+    with pytest.raises(NotFittedError):
+        nf.ExactGPRegressor(**FIXED).predict_frame(X, level=95)
+
+
+def test_a_frame_of_rows_whose_number_is_not_known_yet():
+    """Dask does not know how many rows its frames have, and pandas asked."""
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = nf.LocalGPRegressor(**FIXED).fit(frame, Y[:, 0])
+    answer = model.predict_frame(dd.from_pandas(frame, npartitions=2))
+    np.testing.assert_allclose(answer, model.predict_frame(frame))
 
 
 def test_the_repr_names_what_was_changed():

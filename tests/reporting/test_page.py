@@ -1,5 +1,6 @@
 """The report page: its content, and in a real browser that it draws and answers."""
 
+import base64
 import json
 import re
 import shutil
@@ -11,10 +12,12 @@ from sklearn.kernel_approximation import Nystroem
 
 import nearfield as nf
 from nearfield import webpage
-from nearfield.reporting.page._maps import grid_shape
-from nearfield.reporting.page._numbers import number, pack, unpack
-from nearfield.reporting.page._slices import base_of
-from nearfield.reporting.page._svg import Chart, Scale, fitted
+from nearfield.reporting.numbers import typeset
+from nearfield.reporting.page.maps import grid_shape
+from nearfield.reporting.page.packing import STEPS, pack
+from nearfield.reporting.page.slices import base_of
+from nearfield.reporting.page.svg import Chart, Scale, fitted
+from nearfield.sources import ArraySource
 
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09, "random_state": 0}
 HOSTILE = "<script>alert('x')</script>"
@@ -54,6 +57,13 @@ def content(page):
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
 
 
+def unpack(packed):
+    """The numbers again, as the script sees them."""
+    steps = np.frombuffer(base64.b64decode(packed["data"]), dtype="<u2").astype(np.float64)
+    values = packed["lo"] + steps / STEPS * (packed["hi"] - packed["lo"])
+    return np.where(steps > STEPS, np.nan, values)
+
+
 # ---- parts -------------------------------------------------------------------------------------------------------
 
 
@@ -66,30 +76,8 @@ def test_packed_numbers_come_back():
     np.testing.assert_array_equal(unpack(pack(np.full(2, np.nan))), np.nan)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "0"),
-        (12345.678, "12\u202f346"),
-        (-0.01234567, "\N{MINUS SIGN}0.01235"),
-        (1e-7, "10⁻⁷"),
-        (3.4e-7, "3.4\u00a0\N{MULTIPLICATION SIGN}\u00a010⁻⁷"),
-        (float("nan"), "none"),
-    ],
-)
-def test_numbers_for_readers(value, text):
-    assert number(value) == text
-
-
-@pytest.mark.parametrize(("low", "high", "log"), [(-3, 17, False), (0.2, 0.4, False), (1e-7, 30.0, True), (2, 7, True)])
-def test_ticks_are_few_and_on_the_axis(low, high, log):
-    ticks = Scale(low, high, "x", log).ticks()
-    assert 2 <= len(ticks) <= 8
-    assert all(low <= tick <= high for tick in ticks)
-
-
 def test_an_axis_around_equal_values_is_not_empty():
-    for scale in (Scale.around([3.0, 3.0], "x"), Scale.around([0.0], "x"), Scale.around([1e-3], "x", log=True)):
+    for scale in (Scale.around([3.0, 3.0], "x"), Scale.around([0.0], "x")):
         assert scale.low < scale.high
         assert scale.ticks()
 
@@ -109,10 +97,9 @@ def test_long_labels_are_cut_to_the_room_they_have(letter):
 
 def test_charts_place_points_where_they_belong():
     chart = Chart(Scale(0, 10, "a<b"), Scale(0, 1, "y"), '"quoted"', width=480, height=258)
-    chart.mark(5, 0.5, "dot", "<t>")
+    chart.dots([5], [0.5], "dots")
     svg = chart.svg()
-    assert 'cx="267.0" cy="112.0"' in svg  # the middle of 68 to 466, and of 12 to 212
-    assert "<t>" not in svg
+    assert "M267.0 112.0h0" in svg  # the middle of 68 to 466, and of 12 to 212
     assert "a&lt;b" in svg
     assert 'aria-label="&quot;quoted&quot;"' in svg
 
@@ -136,29 +123,28 @@ def test_names_from_strangers_are_only_text(page_of_plane):
 def test_the_page_is_small_and_asks_for_nothing(page_of_plane, page_of_line, page_of_space):
     for page in (page_of_plane, page_of_line, page_of_space):
         assert len(page.encode()) < 2_000_000
-        assert not re.search(r"""(src|href|action)\s*=\s*["'](?!data:)""", page.split("<script", 1)[0])
+        assert not re.search(r"""(src|href|action)\s*=\s*["'](?!data:|#)""", page.split("<script", 1)[0])
         assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
         assert "https://" not in page
 
 
 def test_the_page_says_what_the_report_says(plane, page_of_plane):
     report = plane.report_
-    for text in (report.method, report.reason, f"{report.n_probes} probes", "0.61", number(report.divergence, 2)):
+    for text in (report.method, report.reason, f"{report.n_probes} probes", "0.61", typeset(report.divergence, 2)):
         assert text in page_of_plane
-    assert page_of_plane.count('<circle class="candidate') == len(report.trials)
-    assert page_of_plane.count("candidate taken") == 1
+    assert page_of_plane.count(" (chosen)</td>") == 1
 
 
 def test_the_map_is_the_predictions(plane, page_of_plane):
-    one = content(page_of_plane)["map"]
-    (nx, ny), ((x0, x1), (y0, y1)) = one["shape"], one["bounds"]
+    shown = content(page_of_plane)["map"]
+    (nx, ny), ((x0, x1), (y0, y1)) = shown["shape"], shown["bounds"]
     column, row = nx // 3, ny // 4
     point = [[x0 + (column + 0.5) / nx * (x1 - x0), y0 + (row + 0.5) / ny * (y1 - y0)]]
     mean, std = plane.predict(point, return_std=True)
-    step = (one["mean"]["hi"] - one["mean"]["lo"]) / 65534
-    assert unpack(one["mean"])[row * nx + column] == pytest.approx(mean[0], abs=step)
-    assert unpack(one["std"])[row * nx + column] == pytest.approx(std[0], abs=step)
-    assert one["centres"]["n"] == len(plane.centers_)
+    step = (shown["mean"]["hi"] - shown["mean"]["lo"]) / 65534
+    assert unpack(shown["mean"])[row * nx + column] == pytest.approx(mean[0], abs=step)
+    assert unpack(shown["std"])[row * nx + column] == pytest.approx(std[0], abs=step)
+    assert shown["centres"]["n"] == len(plane.centers_)
 
 
 def test_slices_go_through_the_medians(page_of_space):
@@ -204,7 +190,7 @@ def test_categories_stand_side_by_side():
     for j in (1, 2, 3):
         point = base.copy()
         point[1:], point[j] = 0, 1
-        expected.append(number(model.predict([point])[0]))
+        expected.append(typeset(model.predict([point])[0]))
     said = re.search(r'aria-label="target by town: (.*?), with 95 % intervals"', chart)[1]
     assert said == f"sea {expected[0]}, hill &lt;b&gt; {expected[1]}, plain {expected[2]}"
     assert ">hill &lt;b&gt;</text>" in chart
@@ -239,7 +225,7 @@ def test_estimates_on_a_bound_are_named_by_column():
 
 def test_scores_and_charts_are_of_the_data(plane, page_of_plane, page_of_space):
     X, y = data(300, 2, seed=1)
-    assert number(nf.metrics.rmse(y, plane.predict(X))) in page_of_plane
+    assert typeset(nf.metrics.rmse(y, plane.predict(X))) in page_of_plane
     assert "Calibration." in page_of_plane
     assert "Calibration." not in page_of_space
 
@@ -266,10 +252,10 @@ def test_a_projection_draws_a_map_of_other_inputs():
 
 
 def test_models_of_every_kind_have_a_page(page_of_line):
-    assert "This is the exact Gaussian process" in page_of_line
+    assert "<p>None: this is the exact Gaussian process.</p>" in page_of_line
     X, y = data(60, 3)
     features = nf.FeatureGPRegressor(nf.FourierFeatures(32, random_state=0), ard=False, **FIXED).fit(X, y)
-    assert "was not measured" in webpage.build(features, X, y)
+    assert "<p>Not measured, since the feature map was given.</p>" in webpage.build(features, X, y)
     several = nf.LocalGPRegressor(**{**FIXED, "length_scale": [1.0, 2.0, 3.0]}).fit(X, np.column_stack([y, y]))
     page = webpage.build(several, X, np.column_stack([y, y]))
     assert "2 targets" in page
@@ -300,10 +286,18 @@ def test_what_does_not_fit_together_is_refused(plane):
         webpage.build(plane, np.ones((5, 3)))
     with pytest.raises(ValueError, match="inconsistent"):
         webpage.build(plane, np.ones((5, 2)), np.ones(4))
+    with pytest.raises(TypeError, match=r"X must be rows in memory, as an array or a DataFrame\. Got ArraySource"):
+        webpage.build(plane, ArraySource(*data(5, 2)))
     X, y = data(60, 3)
     features = nf.FeatureGPRegressor(nf.FourierFeatures(32, random_state=0), **FIXED).fit(X, y)
     with pytest.raises(ValueError, match="give X"):
         webpage.build(features)
+
+
+def test_a_model_that_forgot_its_training_data_has_a_page():
+    X, y = data(30, 1)
+    model = nf.LocalGPRegressor(**FIXED).fit(X, y).partial_fit(ArraySource(X[:0], y[:0]), forget=True)
+    assert "trained on the inputs" not in webpage.build(model, X, y)
 
 
 def test_a_file_is_written_whole_or_not_at_all(plane, tmp_path):
@@ -483,6 +477,22 @@ def test_the_page_is_readable_on_a_phone(visit, request, name, scheme):
     back, ink = tab.evaluate("(s => [s.backgroundColor, s.color])(getComputedStyle(document.body))")
     dark = sum(map(int, re.findall(r"\d+", back)[:3])) < sum(map(int, re.findall(r"\d+", ink)[:3]))
     assert dark == (scheme == "dark")
+
+
+def test_words_in_pictures_are_whole_and_apart(visit, page_of_plane):
+    tab = visit(page_of_plane)
+    pictures = tab.evaluate(
+        """() => [...document.querySelectorAll(".plot")].map(svg => [svg, ...svg.querySelectorAll("text")].map(e => {
+        const b = e.getBoundingClientRect(); return [b.left, b.right, b.top, b.bottom]; }))"""
+    )
+    assert len(pictures) == 4
+    for frame, *words in pictures:
+        assert len(words) > 8
+        for i, (left, right, top, bottom) in enumerate(words):
+            assert frame[0] <= left < right <= frame[1]
+            assert frame[2] <= top < bottom <= frame[3]
+            for other in words[:i]:  # boxes of words have room above and below the letters
+                assert right <= other[0] or other[1] <= left or bottom <= other[2] + 6 or other[3] - 6 <= top
 
 
 def test_the_page_prints(visit, page_of_plane):

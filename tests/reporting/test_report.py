@@ -30,8 +30,8 @@ REPORT = Report(
 
 
 def line(report, name):
-    (found,) = (row for row in str(report).splitlines() if row.split()[0] == name)
-    return found.split(maxsplit=1)[1]
+    (text,) = (row for row in str(report).splitlines() if row.split()[0] == name)
+    return text.split(maxsplit=1)[1]
 
 
 def test_a_report_says_what_it_knows_in_words():
@@ -60,12 +60,18 @@ def test_only_the_exact_process_is_called_exact():
     exact = replace(REPORT, divergence=0.0, divergence_error=0.0, radius=None, n_components=0, spacing=None)
     assert line(exact, "distance") == "none: this is the exact Gaussian process"
     assert line(exact, "neighbourhoods") == "all points"
+    assert exact.is_exact
     assert "0.0e+00 nats" in line(replace(REPORT, divergence=0.0), "distance")  # measured so, but not the exact one
+    assert not replace(REPORT, divergence=0.0).is_exact
 
 
 def test_what_was_not_measured_is_not_claimed():
     given = replace(REPORT, divergence=None, divergence_error=None, tolerance=None, tolerance_met=None, n_probes=0)
     assert line(given, "distance") == "not measured, since everything was given"
+
+
+def test_a_standard_error_that_could_not_be_computed():
+    assert "(standard error not known, 96 probes)" in line(replace(REPORT, divergence_error=float("nan")), "distance")
 
 
 def test_centres_at_the_test_points_are_not_counted():

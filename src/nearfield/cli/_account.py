@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 
 def summary(file: Any) -> dict[str, Any]:
     """What a model file says, for machines."""
+    from ..reporting.summary import HYPERPARAMETERS
+
     state = file.state()
     return {
         "class": file.class_name,
@@ -14,7 +17,7 @@ def summary(file: Any) -> dict[str, Any]:
         "format": file.format_version,
         "checksum": file.digest,
         "bytes": file.n_bytes,
-        "hyperparameters": {name: state[f"{name}_"] for name in ("length_scale", "signal_variance", "noise_variance")},
+        "hyperparameters": {name: state[f"{name}_"] for name in HYPERPARAMETERS},
         "features": feature_names(state),
         "targets": len(state["y_mean_"]),
         "report": state.get("report_"),
@@ -24,21 +27,13 @@ def summary(file: Any) -> dict[str, Any]:
 
 def feature_names(state: dict[str, Any]) -> list[str]:
     """Names of the features, or x0, x1, ... where the model knows none."""
-    names = state.get("feature_names_in_")
-    return [f"x{i}" for i in range(state["n_features_in_"])] if names is None else list(names)
+    from ..reporting.inputs import column_names
+
+    return column_names(SimpleNamespace(**state))
 
 
 def account(model: Any) -> str:
     """What a model, or the state of one, says of itself, in lines."""
-    state = model if isinstance(model, dict) else vars(model)
-    if "report_" in state:
-        return str(state["report_"])
-    from ..reporting.report import _number
+    from ..reporting.summary import summarise
 
-    lines = [
-        f"  {name.replace('_', ' ').ljust(15)} {_number(state[f'{name}_'])}"
-        for name in ("length_scale", "signal_variance", "noise_variance")
-    ]
-    if "statistics_" in state:
-        lines.append(f"  features        {state['_width']}, of {state['statistics_'].n} samples")
-    return "\n".join(lines)
+    return str(summarise(SimpleNamespace(**model) if isinstance(model, dict) else model))

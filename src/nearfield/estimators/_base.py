@@ -303,14 +303,12 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         """
         from ..reporting.grids import predict_grid
 
-        self._need_arrays("predict_grid")
         return predict_grid(self, axes, size, spacing, include_noise)
 
     def to_html(self, path: Any, X: ArrayLike | None = None, y: ArrayLike | None = None, **options: Any) -> None:
         """Write a page that explains this model, with scores on `X` and `y`; see `nearfield.webpage.write`."""
         from ..reporting.page import write
 
-        self._need_arrays("to_html")
         write(self, path, X, y, **options)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:

@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
 from ..common import memory
@@ -22,7 +21,7 @@ def predict_grid(model: Any, axes: Any, size: Any, spacing: Any, include_noise: 
         import xarray as xr
     except ImportError:
         raise ImportError("A grid needs xarray: pip install 'nearfield[grid]'.") from None
-    check_is_fitted(model, "kernel_")
+    model._need_arrays("predict_grid")
     names = column_names(model)
     sides = _sides(model, names, axes, size, spacing)
     free = {name: side for name, side in sides.items() if side.ndim == 1}
@@ -45,7 +44,7 @@ def predict_grid(model: Any, axes: Any, size: Any, spacing: Any, include_noise: 
 
 
 def _sides(model: Any, names: list[str], axes: Any, size: Any, spacing: Any) -> dict[str, Floats]:
-    """Coordinates of every column: an array, or of no dimension where the column is held."""
+    """Coordinates per column: an array, or a single number (no dimension) where the column is held."""
     taken = sorted({"mean", "std", "target"} & set(names))
     if taken or len(set(names)) < len(names):
         problem = f"is named {taken[0]!r}" if taken else "has the name of another"
@@ -120,7 +119,7 @@ def _between(name: str, low: Any, high: Any, size: Any, spacing: Any) -> Floats:
 
 
 def _attributes(model: Any, include_noise: bool) -> dict[str, Any]:
-    """Attributes that every format can hold: text and numbers."""
+    """Attributes that all formats of files can hold: text and numbers."""
     attributes: dict[str, Any] = {
         "title": "Gaussian-process prediction",
         "source": f"nearfield {__version__}, {type(model).__name__}",

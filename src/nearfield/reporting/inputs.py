@@ -1,7 +1,8 @@
-"""What is known of the inputs of a fitted model: names, ranges, and points to start from."""
+"""The inputs of a fitted model: names of columns, ranges, and points to start from."""
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,21 @@ def column_names(model: Any) -> list[str]:
     return [f"x{j}" for j in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
 
+def check_level(level: Any) -> None:
+    """Refuse what is no probability of an interval."""
+    if not isinstance(level, Real) or not 0 < float(level) < 1:
+        raise ValueError(f"The 'level' argument must lie between 0 and 1. Got {level!r}.")
+
+
+def points_in_memory(model: Any, X: Any) -> Floats:
+    """Points (n, d) that were given, checked against those the model was fitted on."""
+    if hasattr(X, "batches"):
+        raise TypeError(f"X must be rows in memory, as an array or a DataFrame. Got {type(X).__name__}.")
+    return np.asarray(model._validate_test(X))
+
+
 def predict(model: Any, points: Floats, include_noise: bool = False) -> tuple[Floats, Floats]:
-    """Means and standard deviations at points (m, d) whose columns are known to be in the model's order."""
+    """Means and standard deviations at points (m, d) whose columns are in the model's order."""
     mean, std = model._predict_points(points, return_std=True, include_noise=include_noise)
     return mean, std
 
@@ -25,7 +39,7 @@ def predict(model: Any, points: Floats, include_noise: bool = False) -> tuple[Fl
 def given_or_training(model: Any, X: ArrayLike | None, otherwise: str = "X, points to go by") -> Floats:
     """Points (n, d): those given, or else those the model was trained on; `otherwise` is what to give without them."""
     if X is not None:
-        return np.asarray(model._validate_test(X))
+        return points_in_memory(model, X)
     points = model._training_points()
     if points is None:
         raise ValueError(f"{type(model).__name__} does not keep its training data; give {otherwise}.")

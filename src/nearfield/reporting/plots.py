@@ -1,6 +1,6 @@
 """Pictures of predictions, maps, calibration and cost, with matplotlib (`pip install 'nearfield[plot]'`).
 
-Every function draws on the Axes given and answers with it. Without one it takes the current Axes where those are empty,
+Each function draws on the Axes given and answers with it. Without one it takes the current Axes where those are empty,
 and otherwise a new figure. Colours can be told apart by colour-blind readers, and maps use scales whose lightness rises
 evenly.
 """
@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
-from sklearn.utils.validation import check_is_fitted
 
 from .. import metrics
 from ..common.types import Floats
-from .inputs import column_names, given_or_training, padded_ranges, predict
+from .inputs import check_level, column_names, given_or_training, padded_ranges, predict
+from .numbers import counted
+from .ticks import round_numbers, tick_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,8 +61,7 @@ def prediction(
     """
     ax = _axes(ax)
     points = _points(model, X, 1)
-    if not 0 < level < 1:
-        raise ValueError(f"The 'level' argument must lie between 0 and 1. Got {level!r}.")
+    check_level(level)
     (low, high), name = padded_ranges(points)[0], column_names(model)[0]
     x = np.linspace(low, high, n_points)
     mean, std = _predict(model, x[:, None], include_noise)
@@ -123,7 +123,7 @@ def calibration(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | Non
     ax.plot(100 * LEVELS, 100 * np.array(covered), color=BLUE, linewidth=3, label="this model")
     ax.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
     ax.set(xlabel="probability of the interval (%)", ylabel="observations inside (%)")
-    ax.legend(frameon=False, loc="upper left")
+    ax.legend(frameon=False)  # where the curve is not
     return _plain(ax)
 
 
@@ -148,12 +148,12 @@ def residuals(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | None 
     """
     ax = _axes(ax)
     y, mean, std = _finite(y, mean, std)
-    crowd = float(np.clip(300 / max(len(y), 1), 0.08, 0.8))
+    crowd = float(np.clip(600 / len(y), 0.1, 0.8))
     ax.axhline(0, color=GREY, linewidth=1)
     for bound in (-ndtri(0.975), ndtri(0.975)):
         ax.axhline(bound, color=GREY, linewidth=1.2, linestyle="--")
     ax.plot(mean, (y - mean) / std, "o", color=BLUE, markersize=4, markeredgewidth=0, alpha=crowd, rasterized=True)
-    ax.set(xlabel="predicted mean", ylabel="error (predicted standard deviations)")
+    ax.set(xlabel="predicted mean", ylabel="error (standard deviations)")
     return _plain(ax)
 
 
@@ -173,8 +173,6 @@ def error_against_cost(report: Report, *, ax: Axes | None = None) -> Axes:
     if not report.trials:
         raise ValueError("This report has no trials: nothing was measured, since everything was given or exact.")
     ax = _axes(ax)
-    from matplotlib.ticker import LogLocator
-
     cost = np.array([trial[2] for trial in report.trials])
     error = np.array([trial[1] for trial in report.trials])
     ax.loglog(cost, error, "o", color=BLUE, markersize=8, alpha=0.75, markeredgewidth=0, label="candidate")
@@ -185,9 +183,10 @@ def error_against_cost(report: Report, *, ax: Axes | None = None) -> Axes:
     if report.tolerance is not None:
         ax.axhline(report.tolerance, color=GREY, linewidth=1.5, linestyle="--", label="tolerance")
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))  # few enough for their labels
-    ax.set(xlabel="cost (estimated operations)", ylabel="KL from the exact process (nats per point)")
-    ax.legend(frameon=False)
+        _label_decades(axis)
+    ax.set(xlabel="cost (estimated operations)", ylabel="KL from exact (nats per point)")
+    if len(ax.lines) > 1:
+        ax.legend(frameon=False)
     return _plain(ax)
 
 
@@ -195,12 +194,12 @@ def error_against_cost(report: Report, *, ax: Axes | None = None) -> Axes:
 
 
 def _axes(ax: Axes | None) -> Axes:
+    if ax is not None:
+        return ax
     try:
         import matplotlib.pyplot as plt
     except ImportError:
         raise ImportError("Plotting needs matplotlib: pip install 'nearfield[plot]'.") from None
-    if ax is not None:
-        return ax
     current = plt.gca()
     return plt.subplots()[1] if current.has_data() else current
 
@@ -210,10 +209,24 @@ def _plain(ax: Axes) -> Axes:
     return ax
 
 
+def _label_decades(axis: Any) -> None:
+    """Labels at few round numbers of a logarithmic axis, wherever it is moved to."""
+    from matplotlib.ticker import Locator, NullLocator
+
+    class RoundNumbers(Locator):
+        def __call__(self) -> list[float]:
+            low, high = sorted(axis.get_view_interval())
+            return round_numbers(low, high, log=True)
+
+    axis.set_major_locator(RoundNumbers())
+    axis.set_major_formatter(lambda value, _: tick_label(value, log=True))
+    axis.set_minor_locator(NullLocator())
+
+
 def _points(model: Any, X: ArrayLike | None, d: int) -> Floats:
-    check_is_fitted(model)
+    model._need_arrays("A picture")
     if model.n_features_in_ != d:
-        raise ValueError(f"This picture is for models with {d} column{'s'[: d - 1]}. Got {model.n_features_in_}.")
+        raise ValueError(f"This picture is for models with {counted(d, 'column')}. Got {model.n_features_in_}.")
     return given_or_training(model, X)
 
 

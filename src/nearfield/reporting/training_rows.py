@@ -12,12 +12,12 @@ _ROUNDING = 1e-12  # of the largest number in a column: training points are kept
 
 
 class TrainingRows:
-    """The training points of a model, to be looked up; none where it does not keep them."""
+    """The training points of a model, to be looked up; none where it does not keep them or has forgotten them."""
 
     def __init__(self, model: Any) -> None:
         points = model._training_points()
         self._tree = None
-        if points is not None:
+        if points is not None and len(points):
             largest = np.abs(points).max(axis=0)
             self._unit = np.where(largest > 0, largest, 1.0) * _ROUNDING
             self._tree = cKDTree(points / self._unit)

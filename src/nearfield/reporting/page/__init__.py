@@ -1,7 +1,7 @@
 """The report as one web page: what was learnt and chosen, how far from exact, maps, slices and calibration.
 
-The page holds all it needs and asks for nothing outside. Charts are SVG written here; a map or a slice is drawn or
-made to answer the pointer by a small script.
+The page holds all it needs and asks for nothing outside. Charts are SVG: pictures of `plots`, or written here where a
+small script makes them answer the pointer. The script draws the map.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted, check_X_y
+from sklearn.utils.validation import check_X_y
 
+from ... import __version__
 from ...common.files import atomic
 from ...common.types import Floats
-from ..inputs import column_names
+from ..inputs import column_names, points_in_memory
+from ..numbers import counted, typeset
 from ..training_rows import TrainingRows
-from . import _learnt, _scores
-from ._maps import Projection, Subject, map_of
-from ._numbers import number
-from ._slices import Pictures, slices_of
+from . import figures, learnt, scores
+from .maps import Projection, map_of
+from .slices import Pictures, slices_of
+from .subject import Subject
 
 __all__ = ["Projection", "build", "save", "write"]
 
@@ -69,19 +71,19 @@ def build(
     -------
     html : str
     """
-    check_is_fitted(model, "kernel_")
+    model._need_arrays("The page")
     names = [str(c) for c in (column_names(model) if columns is None else columns)]
     if len(names) != model.n_features_in_:
         raise ValueError(f"columns must name the {model.n_features_in_} columns of the model. Got {len(names)} names.")
     if y is not None and X is None:
         raise ValueError("y was given without X.")
-    X = None if X is None else model._validate_test(X)
+    X = None if X is None else points_in_memory(model, X)
     subject = Subject(model, names, target, inverse, progress)
     sections: list[tuple[str, str]] = []
     data: dict[str, Any] = {}
     held_out = None if X is None or y is None else _held_out(subject, X, y)
-    sections.append(("What was learnt", _learnt.learnt(subject)))
-    sections.append(("Distance from the exact process", _learnt.distance(model)))
+    sections.append(("What was learnt", learnt.learnt(subject)))
+    sections.append(("Distance from the exact process", learnt.distance(model)))
     if projection is not None or len(names) == 2:
         data["map"] = map_of(subject, X, projection)
         sections.append(("Map", _resource("map.html")))
@@ -91,9 +93,9 @@ def build(
         sections.append(("The curve" if len(names) == 1 else "Slices", _slices(pictures, names)))
     if X is not None and held_out is not None:
         sections.append(
-            ("Against the data", _scores.section(*held_out, subject.fitted_target, TrainingRows(model).count(X)))
+            ("Against the data", scores.section(*held_out, subject.fitted_target, TrainingRows(model).count(X)))
         )
-    sections.append(("What was chosen, and why", _learnt.chosen(model) + _learnt.trials(model)))
+    sections.append(("What was chosen, and why", learnt.chosen(model) + learnt.trials(model)))
     script = _resource("page.js")
     heading = title or f"Gaussian process of {target}"
     return Template(_resource("page.html")).substitute(
@@ -106,7 +108,7 @@ def build(
         script=script,
         # The browser runs this script and no other, whatever a model file or a name may have smuggled in.
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        footer=_footer(),
+        footer=_footer(held_out is not None or bool(getattr(getattr(model, "report_", None), "trials", ()))),
     )
 
 
@@ -132,12 +134,11 @@ def _held_out(subject: Subject, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Flo
 
 def _lead(model: Any, target: str) -> str:
     points, kind = model._training_points(), type(model).__name__
-    size = "" if points is None else f", learnt from {number(len(points))} samples"
-    plural = "" if model.n_features_in_ == 1 else "s"
+    size = "" if points is None else f", learnt from {typeset(len(points))} samples"
     several = "" if len(model.y_mean_) == 1 else f" It has {len(model.y_mean_)} targets; this page is about the first."
     return (
         f"{'An' if kind[0] in 'AEIOU' else 'A'} {escape(kind)} that predicts <b>{escape(target)}</b> from "
-        f"{model.n_features_in_} column{plural}{size}.{several}"
+        f"{counted(model.n_features_in_, 'column')}{size}.{several}"
     )
 
 
@@ -146,23 +147,18 @@ def _cards(subject: Subject, held_out: tuple[Floats, Floats, Floats] | None) -> 
     report = getattr(model, "report_", None)
     cards: list[tuple[str, str, str]] = []
     if report is not None and report.divergence is not None:
-        exact = report.divergence == 0
-        cards.append(
-            (
-                "Distance from exact",
-                "none" if exact else number(report.divergence, 2),
-                "this is the exact process"
-                if exact
-                else f"nats of KL per point; {'within' if report.tolerance_met else 'above'} {report.tolerance:g}",
-            )
-        )
-    if not _learnt.learnt_nothing(model):
+        value, words = "none", "this is the exact process"
+        if not report.is_exact:
+            verdict = "within" if report.tolerance_met else "above"
+            value, words = typeset(report.divergence, 2), f"nats of KL per point; {verdict} {report.tolerance:g}"
+        cards.append(("Distance from exact", value, words))
+    if not learnt.learnt_nothing(model):
         noise = model.noise_variance_ / (model.kernel_.variance + model.noise_variance_)
-        cards.append(("Noise", f"{number(100 * noise, 2)} %", "of the variance of the target"))
+        cards.append(("Noise", f"{typeset(100 * noise, 2)} %", "of the variance of the target"))
     if report is not None and report.n_centers > 1:
-        cards.append(("Local models", number(report.n_centers), f"of {report.median_neighbours} points in the median"))
+        cards.append(("Local models", typeset(report.n_centers), f"of {report.median_neighbours} points in the median"))
     if held_out is not None:
-        for name, value, words in _scores.scores(*held_out):
+        for name, value, words in scores.scores(*held_out):
             if name in ("RMSE", "coverage"):
                 words = words.partition(";")[0] + (" of the transformed target" if subject.inverse else "")
                 cards.append((name.capitalize() if name.islower() else name, value, words))
@@ -183,22 +179,21 @@ def _slices(pictures: Pictures, names: list[str]) -> str:
         )
         if pictures.n_left_out:
             lead += f"<p>{pictures.n_left_out} more columns are not shown.</p>"
-    figures = "".join(
+    charts = "".join(
         f'<figure class="slice" data-slice="{j}" tabindex="0">{svg}<figcaption><output></output></figcaption></figure>'
         for j, svg in enumerate(pictures.slices)
     )
-    figures += "".join(f"<figure>{svg}</figure>" for svg in pictures.categories)
-    return f'{lead}<div class="{"charts" if len(names) > 1 else "single"}">{figures}</div>'
+    charts += "".join(f"<figure>{svg}</figure>" for svg in pictures.categories)
+    return f'{lead}<div class="{"charts" if len(names) > 1 else "single"}">{charts}</div>'
 
 
 def _section(index: int, name: str, body: str) -> str:
     return f'<section aria-labelledby="s{index}"><h2 id="s{index}">{escape(name)}</h2>{body}</section>'
 
 
-def _footer() -> str:
-    from ... import __version__
-
-    return f"Made by nearfield {__version__} on {date.today().isoformat()}."
+def _footer(has_figures: bool) -> str:
+    missing = f" {figures.MISSING}" if has_figures and not figures.available() else ""
+    return f"Made by nearfield {__version__} on {date.today().isoformat()}.{missing}"
 
 
 def _resource(name: str) -> str:

@@ -30,9 +30,9 @@
 
   function ticks(low, high, count) {
     const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
-    const step = power * [1, 2, 5, 10].find((f) => f * power >= rough * 0.999), found = [];
-    for (let k = Math.ceil(low / step); k * step <= high; k++) found.push(k * step);
-    return found;
+    const step = power * [1, 2, 5, 10].find((f) => f * power >= rough * 0.999), places = [];
+    for (let k = Math.ceil(low / step); k * step <= high; k++) places.push(k * step);
+    return places;
   }
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -40,9 +40,9 @@
 
   // ---- slices --------------------------------------------------------------------------------------------------
 
-  function slice(figure, one) {
+  function slice(figure, curve) {
     const svg = figure.querySelector("svg"), output = figure.querySelector("output");
-    const mean = unpack(one.mean), std = unpack(one.std), box = svg.viewBox.baseVal;
+    const mean = unpack(curve.mean), std = unpack(curve.std), box = svg.viewBox.baseVal;
     const left = Number(svg.dataset.left), right = Number(svg.dataset.right);
     const cursor = document.createElementNS("http://www.w3.org/2000/svg", "path");
     cursor.setAttribute("class", "cursor");
@@ -50,11 +50,11 @@
     let place = 0.5;
     function say() {
       const at = place * (mean.length - 1), i = Math.min(Math.floor(at), mean.length - 2), t = at - i;
-      const x = one.x[0] + place * (one.x[1] - one.x[0]), across = left + place * (right - left);
+      const x = curve.x[0] + place * (curve.x[1] - curve.x[0]), across = left + place * (right - left);
       const value = (array) => array[i] * (1 - t) + array[i + 1] * t;
-      const range = one.mean.hi - one.mean.lo || Math.abs(one.mean.hi);
+      const range = curve.mean.hi - curve.mean.lo || Math.abs(curve.mean.hi);
       cursor.setAttribute("d", `M${across.toFixed(1)} 12V${box.height - 46}`);
-      output.textContent = `${one.name} = ${show(x, one.x[1] - one.x[0])}: ${show(value(mean), range)} ± ${show(value(std), range)}`;
+      output.textContent = `${curve.name} = ${show(x, curve.x[1] - curve.x[0])}: ${show(value(mean), range)} ± ${show(value(std), range)}`;
     }
     svg.addEventListener("pointermove", (event) => {
       const rectangle = svg.getBoundingClientRect();
@@ -74,22 +74,22 @@
 
   // ---- map -----------------------------------------------------------------------------------------------------
 
-  function map(one) {
+  function map(field) {
     const root = document.getElementById("map"), canvas = document.getElementById("canvas");
     const tip = document.getElementById("tip"), readout = document.getElementById("readout");
-    const [nx, ny] = one.shape, [[x0, x1], [y0, y1]] = one.bounds;
-    const layers = { mean: unpack(one.mean), std: unpack(one.std) }, known = unpack(one.known);
+    const [nx, ny] = field.shape, [[x0, x1], [y0, y1]] = field.bounds;
+    const layers = { mean: unpack(field.mean), std: unpack(field.std) }, certainty = unpack(field.certainty);
     const scatter = (group) => group && { x: unpack(group.x), y: unpack(group.y) };
-    const places = { points: scatter(one.points), centres: scatter(one.centres) };
+    const places = { points: scatter(field.points), centres: scatter(field.centres) };
     const shown = { layer: "mean", fade: true, points: false, centres: false };
     const view = { x: 0.5 * (x0 + x1), y: 0.5 * (y0 + y1), zoom: 1 };
     const margin = { left: 52, right: 8, top: 8, bottom: 40 }, images = {}, MAX_ZOOM = 60;
     let hover = null, area = null;
 
-    root.querySelectorAll("[data-word]").forEach((e) => { e.textContent = one.words[Number(e.dataset.word)]; });
+    root.querySelectorAll("[data-word]").forEach((e) => { e.textContent = field.words[Number(e.dataset.word)]; });
     if (!places.centres) root.querySelector('[data-show="centres"]').closest("label").remove();
 
-    function range(layer) { return one.colours[layer]; }
+    function range(layer) { return field.colours[layer]; }
 
     function paint(layer) {
       const key = layer + (shown.fade && layer === "mean");
@@ -106,7 +106,7 @@
           const at = high > low ? clamp((value - low) / (high - low), 0, 1) * (stops.length - 1) : 0;
           const i = Math.min(Math.floor(at), stops.length - 2), t = at - i;
           for (let k = 0; k < 3; k++) image.data[to + k] = stops[i][k] * (1 - t) + stops[i + 1][k] * t;
-          const alpha = shown.fade && layer === "mean" ? 0.05 + 0.95 * known[from] : 1;
+          const alpha = shown.fade && layer === "mean" ? 0.05 + 0.95 * certainty[from] : 1;
           image.data[to + 3] = Number.isNaN(value) ? 0 : Math.round(255 * alpha);
         }
       }
@@ -220,22 +220,22 @@
       }
       c.fillStyle = colour("--ink");
       c.textAlign = "center";
-      c.fillText(fitted(c, one.names[0], a.width), a.left + a.width / 2, foot + 33);
+      c.fillText(fitted(c, field.names[0], a.width), a.left + a.width / 2, foot + 33);
       c.save();
       c.translate(11, a.top + a.height / 2);
       c.rotate(-Math.PI / 2);
-      c.fillText(fitted(c, one.names[1], a.height), 0, 0);
+      c.fillText(fitted(c, field.names[1], a.height), 0, 0);
       c.restore();
     }
 
     function legend() {
       const [low, high] = range(shown.layer), ends = document.getElementById("ends");
-      document.getElementById("what").textContent = `${one.words[shown.layer === "mean" ? 0 : 1]} of ${one.target}`;
+      document.getElementById("what").textContent = `${field.words[shown.layer === "mean" ? 0 : 1]} of ${field.target}`;
       document.getElementById("ramp").style.background =
         `linear-gradient(to right, ${RAMPS[shown.layer].split(" ").map((h) => "#" + h).join(",")})`;
       ends.replaceChildren(...[0, 0.25, 0.5, 0.75, 1].map((t) => {
         const span = document.createElement("span");
-        const beyond = t === 0 && one[shown.layer].lo < low ? "≤ " : t === 1 && one[shown.layer].hi > high ? "≥ " : "";
+        const beyond = t === 0 && field[shown.layer].lo < low ? "≤ " : t === 1 && field[shown.layer].hi > high ? "≥ " : "";
         span.textContent = beyond + show(low + t * (high - low), high - low || Math.abs(high));
         return span;
       }));
@@ -251,10 +251,10 @@
     function say(x, y, px, py) {
       hover = { x, y };
       const lines = [
-        `${one.names[0]} ${show(x, spanX() / 10)}`,
-        `${one.names[1]} ${show(y, spanY() / 10)}`,
-        `${one.words[0]} ${show(value(layers.mean, x, y), one.mean.hi - one.mean.lo || 1)}`,
-        `${one.words[1]} ${show(value(layers.std, x, y), one.std.hi - one.std.lo || 1)}`,
+        `${field.names[0]} ${show(x, spanX() / 10)}`,
+        `${field.names[1]} ${show(y, spanY() / 10)}`,
+        `${field.words[0]} ${show(value(layers.mean, x, y), field.mean.hi - field.mean.lo || 1)}`,
+        `${field.words[1]} ${show(value(layers.std, x, y), field.std.hi - field.std.lo || 1)}`,
       ];
       readout.textContent = `${lines[0]}, ${lines[1]}: ${lines[2]}, ${lines[3]}`;
       if (px === undefined) {

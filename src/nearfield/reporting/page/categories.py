@@ -9,8 +9,8 @@ from html import escape
 import numpy as np
 
 from ...common.types import Booleans, Floats
-from ._numbers import number
-from ._svg import LEFT, RIGHT, WIDTH, Chart, Scale, fitted
+from ..numbers import typeset
+from .svg import LEFT, RIGHT, WIDTH, Chart, Scale, fitted
 
 MOST = 8  # categories side by side
 
@@ -36,26 +36,26 @@ class Names(Scale):
         return escape(fitted(self.names[int(tick)], self.room))
 
 
-def flags_of(known: Floats) -> Booleans:
+def flags_of(points: Floats) -> Booleans:
     """Which columns of the points (n, d) hold nothing but zeros and ones."""
-    whole = np.rint(known)
-    result: Booleans = np.all(np.isclose(known, whole, rtol=0, atol=1e-9) & ((whole == 0) | (whole == 1)), axis=0)
+    whole = np.rint(points)
+    result: Booleans = np.all(np.isclose(points, whole, rtol=0, atol=1e-9) & ((whole == 0) | (whole == 1)), axis=0)
     return result
 
 
-def groups_of(columns: Sequence[str], known: Floats) -> dict[str, list[int]]:
-    """Columns that are the categories of one, by its name: of the points (n, d), each has one of them at the most."""
-    flags, groups = flags_of(known), dict[str, list[int]]()
+def groups_of(columns: Sequence[str], points: Floats) -> dict[str, list[int]]:
+    """Columns that are categories of the same thing, by its name: each of the points (n, d) has at most one of them."""
+    flags, groups = flags_of(points), dict[str, list[int]]()
     for j, column in enumerate(columns):
         name, sign, _ = column.partition("=")
         if sign and name and flags[j]:
             groups.setdefault(name, []).append(j)
-    return {name: js for name, js in groups.items() if len(js) > 1 and known[:, js].sum(axis=1).max() < 1.5}
+    return {name: js for name, js in groups.items() if len(js) > 1 and points[:, js].sum(axis=1).max() < 1.5}
 
 
-def most_common(columns: list[int], known: Floats) -> list[int]:
+def most_common(columns: list[int], points: Floats) -> list[int]:
     """Columns of the categories that most points have, in the order given."""
-    counts = known[:, columns].sum(axis=0)
+    counts = points[:, columns].sum(axis=0)
     kept = np.sort(np.argsort(-counts, kind="stable")[:MOST])
     return [columns[i] for i in kept]
 
@@ -65,7 +65,7 @@ def picture(
 ) -> str:
     """A bar for each category: its mean, and intervals of the function and of observations."""
     axis = Names.of(names, label, WIDTH - LEFT - RIGHT)
-    words = ", ".join(f"{name} {number(value)}" for name, value in zip(names, centre, strict=True))
+    words = ", ".join(f"{name} {typeset(value)}" for name, value in zip(names, centre, strict=True))
     chart = Chart(axis, vertical, f"{vertical.label} by {label}: {words}, with 95 % intervals")
     for i, value in enumerate(centre):
         ends = [i - 0.3, i + 0.3]

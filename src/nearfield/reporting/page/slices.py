@@ -11,15 +11,17 @@ from scipy.special import ndtri
 
 from ...common.types import Floats
 from ..inputs import padded_ranges
-from . import _categories
-from ._maps import Subject, known_points, some_of
-from ._numbers import number, pack
-from ._svg import Chart, Scale
+from ..numbers import typeset
+from . import categories
+from .packing import pack
+from .subject import Subject, subsample
+from .svg import Chart, Scale
 
 Band = tuple[Floats, Floats]
 
 MAX_SLICES = 24
-POINTS = 160
+POINTS = 160  # along a slice
+MAX_DOTS = 8_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,21 +58,20 @@ def slices_of(subject: Subject, X: ArrayLike | None, y: ArrayLike | None) -> Pic
 
     All have the same vertical axis, so that it shows which columns matter. Data are shown where there is one column.
     """
-    known = known_points(subject.model, X)
-    groups = _categories.groups_of(subject.columns, known)
+    points = subject.points(X)
+    groups = categories.groups_of(subject.columns, points)
     grouped = {j for js in groups.values() for j in js}
     plain = [j for j in range(len(subject.columns)) if j not in grouped]
-    slices = [_slice(subject, known, j) for j in plain[:MAX_SLICES]]
-    shown = dict(list(groups.items())[:MAX_SLICES])
-    sides = {name: _side_by_side(subject, known, js) for name, js in shown.items()}
-    seen = _observations(subject, X, y) if len(subject.columns) == 1 else None
-    bands = [one.bands for one in slices] + [one.bands for one in sides.values()]
+    slices = [_slice(subject, points, j) for j in plain[:MAX_SLICES]]
+    sides = [_side_by_side(subject, points, js) for js in list(groups.values())[:MAX_SLICES]]
+    observed = _observations(subject, X, y) if len(subject.columns) == 1 else None
+    bands = [shown.bands for shown in slices] + [shown.bands for shown in sides]
     values = [bound for both in bands for band in both for bound in band]
-    vertical = Scale.around(np.concatenate(values + ([seen[1]] if seen else [])), subject.target)
+    vertical = Scale.around(np.concatenate(values + ([observed[1]] if observed else [])), subject.target)
     return Pictures(
-        [_picture(one, vertical, seen) for one in slices],
-        [one.packed() for one in slices],
-        [_categories.picture(one.name, one.categories, one.centre, one.bands, vertical) for one in sides.values()],
+        [_picture(shown, vertical, observed) for shown in slices],
+        [shown.packed() for shown in slices],
+        [categories.picture(shown.name, shown.categories, shown.centre, shown.bands, vertical) for shown in sides],
         len(plain) - len(slices) + len(groups) - len(sides),
     )
 
@@ -85,26 +86,26 @@ class Side:
     bands: tuple[Band, Band]
 
 
-def _side_by_side(subject: Subject, known: Floats, columns: list[int]) -> Side:
+def _side_by_side(subject: Subject, points: Floats, columns: list[int]) -> Side:
     name = subject.columns[columns[0]].partition("=")[0]
-    kept = _categories.most_common(columns, known)
+    kept = categories.most_common(columns, points)
     if len(kept) < len(columns):
         name = f"{name} ({len(kept)} most common of {len(columns)})"
-    points = np.tile(base_of(known), (len(kept), 1))
-    points[:, columns] = 0.0
-    points[np.arange(len(kept)), kept] = 1.0
-    centre, _, bands = _answers(subject, points)
+    places = np.tile(base_of(points), (len(kept), 1))
+    places[:, columns] = 0.0
+    places[np.arange(len(kept)), kept] = 1.0
+    centre, _, bands = _answers(subject, places)
     return Side(name, [subject.columns[j].partition("=")[2] for j in kept], centre, bands)
 
 
-def _slice(subject: Subject, known: Floats, j: int) -> Slice:
-    whole = known.shape[1] == 1
-    low, high = np.percentile(known[:, j], [0, 100] if whole else [1, 99])
-    low, high = (low, high) if high > low else padded_ranges(known)[j]
+def _slice(subject: Subject, points: Floats, j: int) -> Slice:
+    whole = points.shape[1] == 1
+    low, high = np.percentile(points[:, j], [0, 100] if whole else [1, 99])
+    low, high = (low, high) if high > low else padded_ranges(points)[j]
     x = np.linspace(low, high, (3 if whole else 1) * POINTS)
-    points = np.tile(base_of(known), (len(x), 1))
-    points[:, j] = x
-    return Slice(subject.columns[j], x, *_answers(subject, points))
+    places = np.tile(base_of(points), (len(x), 1))
+    places[:, j] = x
+    return Slice(subject.columns[j], x, *_answers(subject, places))
 
 
 def _answers(subject: Subject, points: Floats) -> tuple[Floats, Floats, tuple[Band, Band]]:
@@ -114,15 +115,15 @@ def _answers(subject: Subject, points: Floats) -> tuple[Floats, Floats, tuple[Ba
     return *subject.shown(mean, std), (_interval(subject, mean, noisy), _interval(subject, mean, std))
 
 
-def base_of(known: Floats) -> Floats:
+def base_of(points: Floats) -> Floats:
     """What slices go through: medians, and of columns of zeros and ones the combination that most rows have.
 
     Medians would leave a row without any category, where each is a column.
     """
-    base: Floats = np.median(known, axis=0)
-    flags = _categories.flags_of(known)
+    base: Floats = np.median(points, axis=0)
+    flags = categories.flags_of(points)
     if flags.any():
-        combinations, counts = np.unique(np.rint(known[:, flags]), axis=0, return_counts=True)
+        combinations, counts = np.unique(np.rint(points[:, flags]), axis=0, return_counts=True)
         base[flags] = combinations[np.argmax(counts)]
     return base
 
@@ -136,22 +137,23 @@ def _interval(subject: Subject, mean: Floats, std: Floats) -> tuple[Floats, Floa
 def _observations(subject: Subject, X: ArrayLike | None, y: ArrayLike | None) -> tuple[Floats, Floats] | None:
     if X is None or y is None:
         return None
-    given = np.asarray(X)
-    rows = some_of(np.arange(len(given)))
-    observed = np.asarray(y, dtype=np.float64).reshape(len(given), -1)[rows, 0]
-    return given[rows, 0], observed if subject.inverse is None else subject.inverse(observed)
+    points = np.asarray(X)
+    rows = subsample(np.arange(len(points)), MAX_DOTS)
+    observed = np.asarray(y, dtype=np.float64).reshape(len(points), -1)[rows, 0]
+    return points[rows, 0], observed if subject.inverse is None else subject.inverse(observed)
 
 
-def _picture(one: Slice, vertical: Scale, seen: tuple[Floats, Floats] | None) -> str:
+def _picture(shown: Slice, vertical: Scale, observed: tuple[Floats, Floats] | None) -> str:
+    centre = shown.centre
     chart = Chart(
-        Scale(float(one.x[0]), float(one.x[-1]), one.name),
+        Scale(float(shown.x[0]), float(shown.x[-1]), shown.name),
         vertical,
-        f"{vertical.label} along {one.name}: from {number(one.centre[0])} to {number(one.centre[-1])}, between "
-        f"{number(one.centre.min())} and {number(one.centre.max())}, with 95 % intervals",
+        f"{vertical.label} along {shown.name}: from {typeset(centre[0])} to {typeset(centre[-1])}, between "
+        f"{typeset(centre.min())} and {typeset(centre.max())}, with 95 % intervals",
     )
-    for kind, (low, high) in zip(("band", "band inner"), one.bands, strict=True):
-        chart.band(one.x, low, high, kind)
-    if seen is not None:
-        chart.dots(*seen, "dots", float(np.clip(400 / len(seen[0]), 0.15, 0.8)))
-    chart.line(one.x, one.centre, "curve")
+    for kind, (low, high) in zip(("band", "band inner"), shown.bands, strict=True):
+        chart.band(shown.x, low, high, kind)
+    if observed is not None:
+        chart.dots(*observed, "dots", float(np.clip(400 / len(observed[0]), 0.15, 0.8)))
+    chart.line(shown.x, centre, "curve")
     return chart.svg()

@@ -1,0 +1,189 @@
+"""Sections of the page about the model itself: what was learnt, what was chosen and why, how far from exact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from .. import plots
+from ..numbers import typeset, with_powers
+from ..report import Report
+from ..summary import summarise
+from .figures import figure
+from .subject import Subject
+from .svg import Scale
+
+
+def learnt(subject: Subject) -> str:
+    """Hyperparameters in plain words."""
+    model = subject.model
+    kernel, noise = model.kernel_, float(model.noise_variance_)
+    total, mean = kernel.variance + noise, typeset(float(model.y_mean_[0]))
+    target = f"<b>{escape(subject.fitted_target)}</b>"
+    if learnt_nothing(model):
+        points = model._training_points()
+        same = points is not None and len(points) and np.all(np.ptp(points, axis=0) == 0)
+        why = "All rows have the same inputs" if same else f"{target} is {mean} in every row"
+        guessed = "length scales and variances are guesses"
+        return f"<p>{why}, so there was nothing to learn: {guessed}.</p>{_scales_table(subject)}"
+    text = (
+        f"<p>Around its mean of {mean}, {target} varies with a standard deviation of "
+        f"{typeset(kernel.variance**0.5)} that the inputs account for, and {typeset(noise**0.5)} that they do not: "
+        f"noise makes up {_percent(noise / total)} of the variance.</p>"
+    )
+    if np.all(np.isfinite(kernel.length_scales)):
+        text += (
+            "<p>The length scale says how far a value reaches: one length scale apart, values correlate by 0.61, two "
+            f"apart by 0.14, three apart by 0.01.</p>{_scales_table(subject)}"
+        )
+    else:
+        text += "<p>The feature map was given with a length scale of its own.</p>"
+    return text + _how(subject)
+
+
+def _scales_table(subject: Subject) -> str:
+    """A row per length scale; where columns have their own, a row per column instead."""
+    kernel = subject.model.kernel_
+    deviations = [typeset(variance**0.5) for variance in kernel.variances]
+    shares = [_share(variance / kernel.variance) for variance in kernel.variances]
+    names = [f"scale {j + 1}" for j in range(kernel.n_scales)] if kernel.n_scales > 1 else ["the only scale"]
+    if kernel.length_scales.shape[1] == 1:
+        lengths = [typeset(float(scale)) for scale in kernel.length_scales[:, 0]]
+        shared = "length scale" if len(subject.columns) == 1 else "length scale, every column"
+        heads = ["", shared, "standard deviation", "share of the signal variance"]
+        return _table(heads, list(zip(names, lengths, deviations, shares, strict=True)))
+    rows = [
+        (escape(name), *(typeset(float(scale)) for scale in scales))
+        for name, scales in zip(subject.columns, kernel.length_scales.T, strict=True)
+    ]
+    rows += [("<i>standard deviation</i>", *deviations), ("<i>share of the signal variance</i>", *shares)]
+    heads = ["length scale of", *(["", ""] if kernel.n_scales == 1 else names)][: 1 + kernel.n_scales]
+    return _table(heads, rows)
+
+
+def _table(heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
+    head = "".join(f'<th scope="col">{h}</th>' if h else "<td></td>" for h in heads)
+    body = "".join(
+        f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>' for name, *cells in rows
+    )
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _share(share: float) -> str:
+    return f'<span class="share" style="--share:{100 * share:.1f}%"></span>{_percent(share)}'
+
+
+def learnt_nothing(model: Any) -> bool:
+    """Whether hyperparameters were to be learnt from a target or inputs that do not vary."""
+    learned = getattr(model, "learned_", None)
+    given = (model.length_scale, model.signal_variance, model.noise_variance)
+    return learned is not None and learned.n_evaluations == 0 and any(value is None for value in given)
+
+
+def _how(subject: Subject) -> str:
+    learned = getattr(subject.model, "learned_", None)
+    if learned is None or learned.n_evaluations == 0:
+        return "<p>The hyperparameters were given.</p>" if learned is not None else ""
+    where = "all of the data" if learned.n_blocks == 1 else f"{typeset(learned.n_blocks)} blocks of neighbouring points"
+    text = f"Learnt from {where} in {typeset(learned.seconds, 2)} s."
+    if not learned.converged:
+        text += " The search was stopped before it had converged."
+    if learned.on_bounds:
+        bounds = learned.bounds_in_words(subject.columns)
+        more = f"; and {len(bounds) - 3} more" if len(bounds) > 3 else ""
+        text += f" On a bound of what was allowed: {escape('; '.join(bounds[:3]))}{more}."
+    return f"<p>{text}</p>"
+
+
+def chosen(model: Any) -> str:
+    """What was chosen and why: the lines of the summary that other sections do not show."""
+    shown_elsewhere = ("hyperparameters", "length scales", "distance")
+    lines = (line for line in summarise(model).lines if line[0] not in shown_elsewhere)
+    entries = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in lines)
+    return f"<dl>{entries}</dl>"
+
+
+def distance(model: Any) -> str:
+    """How far from the exact process, with a picture of it against the tolerance."""
+    text = with_powers(summarise(model)["distance"])
+    text = f"{text[0].upper()}{escape(text[1:])}."
+    report: Report | None = getattr(model, "report_", None)
+    if report is None or report.divergence is None or report.is_exact:
+        return f"<p>{text}</p>"
+    text = text.replace("ABOVE", "<strong>above</strong>")
+    shift = _percent((2 * report.divergence) ** 0.5)
+    meter = _meter(report.divergence, report.divergence_error or 0.0, report.tolerance or 0.0)
+    return f"<p>{text} That is as much as moving every mean by {shift} of its standard deviation.</p>{meter}"
+
+
+def _meter(measured: float, error: float, tolerance: float) -> str:
+    """Measured distance and tolerance on one logarithmic line; nothing where that cannot hold them."""
+    if not _can_be_drawn(measured, tolerance):
+        return ""
+    spread = error if _can_be_drawn(error) else 0.0
+    low = max(min(measured - spread, measured / 2, tolerance / 10), 1e-2 * measured)
+    high = 3 * max(measured + spread, tolerance)
+    scale = Scale(low, high, "", log=True)
+    left, width = 26.0, 408.0
+
+    def at(value: float) -> float:
+        return left + width * float(scale(max(value, low)))
+
+    ticks = "".join(
+        f'<path class="rule" d="M{at(t):.1f} 18V42"/><text class="tick" x="{at(t):.1f}" y="57" text-anchor="middle">'
+        f"{scale.text(t)}</text>"
+        for t in scale.ticks()
+    )
+    limit, here = at(tolerance), at(measured)
+    side = "end" if here > 300 else "start"
+    note = f'<text class="note" x="{here:.1f}" y="13" text-anchor="{side}">measured</text>'
+    return (
+        '<figure class="meter"><svg viewBox="0 0 460 64" role="img" '
+        f'aria-label="Measured distance {typeset(measured, 2)}, tolerance {typeset(tolerance)}">{ticks}'
+        f'<rect class="allowed" x="{left}" y="24" width="{limit - left:.1f}" height="12"/>'
+        f'<rect class="beyond" x="{limit:.1f}" y="24" width="{left + width - limit:.1f}" height="12"/>'
+        f'<text class="note" x="{limit:.1f}" y="13" text-anchor="middle">tolerance</text>'
+        f'<path class="whisker" d="M{at(measured - spread):.1f} 30H{at(measured + spread):.1f}"/>'
+        f'<circle class="here" cx="{here:.1f}" cy="30" r="6"/>{note if abs(here - limit) >= 80 else ""}</svg></figure>'
+    )
+
+
+def trials(model: Any) -> str:
+    """Candidates that were measured: error against cost, and a table."""
+    report: Report | None = getattr(model, "report_", None)
+    drawn = () if report is None else tuple(trial for trial in report.trials if _can_be_drawn(*trial[1:]))
+    if report is None or not drawn:
+        return ""
+    tolerance = report.tolerance if _can_be_drawn(report.tolerance or 0.0) else None
+    rows, ring = "", ""
+    for label, error, cost in drawn:
+        taken = label == report.method and error == report.divergence
+        ring = "; the ring is the one chosen" if taken else ring
+        rows += (
+            f"<tr{' class=taken' if taken else ''}><td>{escape(label)}{' (chosen)' if taken else ''}</td>"
+            f"<td>{typeset(error, 2)}</td><td>{typeset(cost, 2)}</td></tr>"
+        )
+    chart = figure(
+        "trials",
+        lambda ax: plots.error_against_cost(replace(report, trials=drawn, tolerance=tolerance), ax=ax),
+        f"Error against cost of {len(drawn)} candidates{ring}",
+        f"Every candidate that was measured{ring}: {escape(report.reason)}.",
+    )
+    return (
+        f"{chart}<details><summary>The {len(drawn)} candidates</summary>"
+        '<div class="wide"><table><thead><tr><th scope="col">candidate</th><th scope="col">KL (nats per point)</th>'
+        f'<th scope="col">operations</th></tr></thead><tbody>{rows}</tbody></table></div></details>'
+    )
+
+
+def _can_be_drawn(*values: float) -> bool:
+    """Whether a logarithmic axis can hold numbers, without ticks for hundreds of decades."""
+    return all(1e-100 < value < 1e100 for value in values)
+
+
+def _percent(share: float) -> str:
+    return f"{typeset(100 * share, 3 if share > 0.1 else 2)} %"

@@ -1,0 +1,93 @@
+"""What the page shows of functions of two columns, or two coordinates: a map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...common.types import Booleans, Floats
+from ..inputs import padded_ranges
+from .packing import pack
+from .subject import Subject, subsample
+
+CELLS = 72_000  # of a map: 16 bits each for mean and std, some 400 kB of page
+POINTS = 8_000  # that a map shows, at most
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Two coordinates to draw a map in, for models with other inputs, such as points of a sphere.
+
+    Attributes
+    ----------
+    names : pair of str
+    bounds : pair of (low, high)
+    to_inputs : callable
+        From coordinates (m, 2) to inputs of the model (m, d).
+    from_inputs : callable
+        From inputs (m, d) to coordinates (m, 2).
+    """
+
+    names: tuple[str, str]
+    bounds: tuple[tuple[float, float], tuple[float, float]]
+    to_inputs: Callable[[Floats], Floats]
+    from_inputs: Callable[[Floats], Floats]
+
+
+def map_of(subject: Subject, X: ArrayLike | None, projection: Projection | None) -> dict[str, Any]:
+    """Data of the map for the page's script: grids of mean and std, points and centres."""
+    model = subject.model
+    points = subject.points(X)
+    plane = projection or _plane(subject, points)
+    (x0, x1), (y0, y1) = plane.bounds
+    nx, ny = grid_shape((x1 - x0) / (y1 - y0))
+    across = x0 + (np.arange(nx) + 0.5) / nx * (x1 - x0)
+    up = y0 + (np.arange(ny) + 0.5) / ny * (y1 - y0)
+    grid = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
+    mean, std = subject.predict(plane.to_inputs(grid))
+    doubt = std / np.sqrt(model.kernel_.variance)  # 1 where the data say nothing
+    centre, spread = subject.shown(mean, std)
+    result = {
+        "names": list(plane.names),
+        "bounds": [[x0, x1], [y0, y1]],
+        "shape": [nx, ny],
+        "target": subject.target,
+        "words": ["mean", "standard deviation"] if subject.inverse is None else ["median", "half of the 68 % interval"],
+        "mean": pack(centre),
+        "std": pack(spread),
+        "certainty": pack(np.clip(2 * (1 - doubt), 0, 1)),
+        "colours": {"mean": _limits(centre, doubt < 0.5), "std": _limits(spread)},
+        "points": _scatter(plane.from_inputs(subsample(points, POINTS))),
+    }
+    centres = getattr(model, "centers_", None)
+    if centres is not None and len(centres) > 1:
+        result["centres"] = _scatter(plane.from_inputs(subsample(np.asarray(centres), POINTS)))
+    return result
+
+
+def _plane(subject: Subject, points: Floats) -> Projection:
+    """The two columns of the model as they are."""
+    across, up = padded_ranges(points)
+    return Projection((subject.columns[0], subject.columns[1]), (across, up), lambda p: p, lambda p: p)
+
+
+def _limits(values: Floats, certain: Booleans | None = None) -> list[float]:
+    """Range of the colours: of places where the data say something, without the most extreme."""
+    if certain is not None and certain.sum() >= 10:
+        values = values[certain]
+    return [float(v) for v in np.percentile(values, [0.2, 99.8])]
+
+
+def grid_shape(aspect: float) -> tuple[int, int]:
+    """Columns and rows of a grid for a map of that aspect, within reason."""
+    aspect = float(np.clip(aspect, 0.5, 2.5))
+    ny = int(np.sqrt(CELLS / aspect))
+    return int(aspect * ny), ny
+
+
+def _scatter(points: Floats) -> dict[str, Any]:
+    return {"n": len(points), "x": pack(points[:, 0]), "y": pack(points[:, 1])}

@@ -1,0 +1,115 @@
+"""What a fitted model says of itself: the words that printing, notebooks, the command line and the page share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .numbers import counted, number
+
+if TYPE_CHECKING:
+    from .report import Report
+
+HYPERPARAMETERS = ("length_scale", "signal_variance", "noise_variance")
+EXACT = "none: this is the exact Gaussian process"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A title, and lines of a name and a text each."""
+
+    title: str
+    lines: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        return "\n".join([self.title, *(f"  {name:<15} {text}" for name, text in self.lines)])
+
+    def __getitem__(self, name: str) -> str:
+        return dict(self.lines)[name]
+
+
+def summarise(model: Any) -> Summary:
+    """Summary of a fitted model: from its `report_` where it has one, otherwise from its other attributes."""
+    report = getattr(model, "report_", None)
+    if report is not None:
+        return summarise_report(report)
+    method, distance = "the exact Gaussian process", EXACT
+    sums = getattr(model, "statistics_", None)
+    if sums is not None:
+        method = f"one feature map for all points: {counted(len(sums.gram), 'feature')}, {counted(sums.n, 'sample')}"
+        distance = "not measured, since the feature map was given"
+    values = {name: getattr(model, f"{name}_") for name in HYPERPARAMETERS}
+    return Summary(
+        f"Gaussian process of {counted(model.n_features_in_, 'column')}",
+        (("method", method), ("distance", distance), ("hyperparameters", _hyperparameters(values))),
+    )
+
+
+def summarise_report(report: Report) -> Summary:
+    """Summary of a local model, from its report."""
+    return Summary(
+        f"Local Gaussian process on {report.n_samples} samples of {counted(report.n_features, 'column')}",
+        (
+            ("method", report.method),
+            ("chosen because", report.reason),
+            ("distance", _distance(report)),
+            ("hyperparameters", _hyperparameters(report.hyperparameters)),
+            *_scales(report),
+            ("centres", _centres(report)),
+            ("neighbourhoods", _neighbourhoods(report)),
+            ("time", ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in report.seconds.items())),
+            ("memory", f"{report.model_bytes / 2**20:.1f} MiB"),
+        ),
+    )
+
+
+def _hyperparameters(values: dict[str, Any]) -> str:
+    texts = {name: "that of the feature map" if value is None else number(value) for name, value in values.items()}
+    return ", ".join(f"{name} = {text}" for name, text in texts.items())
+
+
+def _distance(report: Report) -> str:
+    if report.divergence is None and report.served < 1:
+        return "not known, since some samples are far from all centres"
+    if report.divergence is None:
+        return "not measured, since everything was given"
+    if report.is_exact:
+        return EXACT
+    error = report.divergence_error
+    error_text = "not known" if error is None or not np.isfinite(error) else f"{error:.0e}"
+    return (
+        f"{report.divergence:.1e} nats of KL per test point from the exact Gaussian process "
+        f"(standard error {error_text}, {report.n_probes} probes), "
+        f"{'within' if report.tolerance_met else 'ABOVE'} the tolerance of {report.tolerance:g}"
+        + (f"; measured at the fit, with {report.n_measured} samples" if report.n_measured else "")
+    )
+
+
+def _scales(report: Report) -> list[tuple[str, str]]:
+    if len(report.variance_shares) == 1:
+        return []
+    lengths: Any = report.hyperparameters["length_scale"]
+    shares = [f"{number(v)} ({share:.0%})" for v, share in zip(lengths, report.variance_shares, strict=True)]
+    return [("length scales", f"{', '.join(shares)} of the signal variance")]
+
+
+def _centres(report: Report) -> str:
+    text = str(report.n_centers) if report.n_centers else "every test point"
+    if report.n_centers and report.spacing is not None:
+        share = "every point" if report.served == 1 else f"{report.served:.0%} of the points"
+        text += f", {share} within {report.spacing:g} length scales of one"
+    if report.n_components:
+        degrees = ", ".join(map(str, report.degrees))
+        text += f"; {report.n_components} {f'Taylor features of degree {degrees}' if degrees else 'features'} each"
+        if report.n_kernel_space:
+            text += f", {report.n_kernel_space} in kernel space instead"
+    return text
+
+
+def _neighbourhoods(report: Report) -> str:
+    if report.radius is None:
+        return f"the {report.least_neighbours} nearest points" if report.least_neighbours else "all points"
+    least = f", the nearest {report.least_neighbours} at least" if report.least_neighbours else ""
+    return f"within {report.radius:g} length scales, {report.median_neighbours} points in the median{least}"
