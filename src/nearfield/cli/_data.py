@@ -14,7 +14,7 @@ from ..common import memory
 from ..common.types import Booleans, Floats
 from ..persistence import files as io
 from ..persistence.checks import conform
-from ..streaming.tables import BadValueError, Batch, Table, open_table
+from ..streaming.tables import BadValueError, Table, TableRows, open_table
 from ._output import counted, note
 from ._run import CommandError
 
@@ -53,7 +53,7 @@ class Recipe:
         """Which features are numbers of the table, and not zeros and ones made of text."""
         return np.array([c.categories is None for c in self.columns for _ in c.categories or ("",)])
 
-    def matrix(self, batch: Batch) -> tuple[Floats, dict[str, Booleans]]:
+    def matrix(self, batch: TableRows) -> tuple[Floats, dict[str, Booleans]]:
         """Features (n, p), NaN where they are missing, and which rows (n,) have a category unknown to the model."""
         parts: list[Floats] = []
         unknown: dict[str, Booleans] = {}
@@ -270,7 +270,7 @@ class _Numbers:
         self._bad: BadValueError | None = None
         self._n_numbers = self._n_words = 0
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: TableRows) -> None:
         if self._bad is None:
             try:
                 self._parts.append(batch.numbers(self.name))
@@ -284,7 +284,7 @@ class _Numbers:
         self._n_numbers += numbers
         self._n_words += words
 
-    def _advised(self, error: BadValueError, batch: Batch) -> Exception:
+    def _advised(self, error: BadValueError, batch: TableRows) -> Exception:
         numbers, words = batch.count_numbers(self.name)
         if numbers >= words or self.is_target or error.is_date or error.has_comma:
             return error

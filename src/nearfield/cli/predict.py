@@ -9,7 +9,7 @@ import typer
 from ._options import AsJson, Encoding
 
 if TYPE_CHECKING:
-    from ..streaming.tables import Batch, Table
+    from ..streaming.tables import Table, TableRows
     from ._data import Recipe
 
 EXAMPLES = """
@@ -109,7 +109,7 @@ class _Rows:
         self._width = float(ndtri(0.5 + level / 2))
         self.n, self.unused = 0, Unused()
 
-    def predict(self, batch: Batch) -> list[Any]:
+    def predict(self, batch: TableRows) -> list[Any]:
         """Means, standard deviations and bounds of a batch, in the order of `_new_columns`."""
         import numpy as np
 

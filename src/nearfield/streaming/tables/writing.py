@@ -15,14 +15,15 @@ from typing import IO, Any, Protocol, Self
 import numpy as np
 
 from ...common.files import atomic, is_special
-from .reading import DELIMITERS, import_arrow
+from .parquet import import_arrow
+from .text import DELIMITERS
 
 
 class Writer(Protocol):
     """Takes columns, some rows at a time."""
 
     def write(self, columns: Sequence[Any]) -> None:
-        """Append rows; one sequence a column, floats as arrays with NaN for nothing."""
+        """Append rows; one sequence per column, floats as arrays with NaN for nothing."""
 
 
 @contextmanager
