@@ -252,6 +252,15 @@ def test_what_is_written_is_read_again(tmp_path_factory, names, data, name):
         np.testing.assert_array_equal(found, numbers)
 
 
+def test_a_carriage_return_in_a_cell_does_not_end_its_row(tmp_path):
+    path = str(tmp_path / "t.csv")
+    with write_table(path, ["a\rb", "c"], [None, "float64"]) as writer:
+        writer.write([["x\ry", "z"], np.array([1.0, np.nan])])
+    with open_table(path) as table:
+        (batch,) = table.batches()
+        assert (batch.cells("a\rb"), batch.cells("c")) == (["x\ry", "z"], ["1.0", ""])
+
+
 def test_parquet_of_many_types(tmp_path):
     pa = pytest.importorskip("pyarrow")
     import datetime

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from sklearn import utils
 from sklearn.utils.validation import assert_all_finite, validate_data
 
-from ..streaming.batches import column_at_fault
-
 
 def check_random_state(random_state: Any) -> np.random.RandomState:
     """As in scikit-learn, but None is a new source of random numbers: NumPy's global one stays untouched."""
@@ -105,6 +103,14 @@ def validated(estimator: object, X: Any, y: Any = "no_validation", **options: An
         ) from None
     assert_all_finite(targets, input_name="y")  # None is found only once it is a number
     return points, targets
+
+
+def column_at_fault(table: Any) -> str:
+    """Opening of a message that names the first column of a data frame that does not hold numbers."""
+    for name in getattr(table, "columns", ()):
+        if not _are_numbers(table[name]):
+            return f"column {name!r}: "
+    return ""
 
 
 def _are_numbers(values: Any) -> bool:

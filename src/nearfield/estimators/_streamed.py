@@ -22,11 +22,12 @@ from ..solvers.statistics import Statistics
 from ..streaming import centers as coverage
 from ..streaming.batches import Batch, SourceError
 from ..streaming.centers import MAX_COLUMNS, Occupied
+from ..streaming.inputs import as_source
 from ..streaming.neighbours import make_blocks, world_maker
 from ..streaming.output import check_fitted_on
 from ..streaming.passes import Passes, Reduction, Sample, Sampled
 from ..streaming.predictor import StreamedPredictor
-from ..streaming.source import ArraySource, Source, as_source
+from ..streaming.source import ArraySource, Source
 from ..streaming.sums import LocalSums, limit_of
 
 if TYPE_CHECKING:

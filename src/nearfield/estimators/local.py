@@ -22,10 +22,11 @@ from ..local import centers
 from ..local.choices import Choice, Request
 from ..local.neighbourhoods import TrainingSet
 from ..local.predictor import LocalPredictor
+from ..streaming.inputs import as_source
 from ..streaming.output import predict_source
 from ..streaming.passes import Passes
 from ..streaming.predictor import StreamedPredictor
-from ..streaming.source import Source, as_source
+from ..streaming.source import Source
 from ..streaming.sums import Noise
 from ._base import on_device
 from ._reporting import Clock, Reporting

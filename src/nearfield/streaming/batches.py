@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..common.types import Floats, Integers
+from ..common.validation import column_at_fault
 
 
 class SourceError(ValueError):
@@ -81,16 +82,6 @@ def _numbers(values: Any, name: str, where: str) -> Floats:
             name = f"column {names[column[0]]!r} of {name}" if names is not None else f"column {column[0]} of {name}"
         raise SourceError(f"{where}: {name} has a NaN or infinity in row {row} of the batch; drop or fill such rows.")
     return numbers
-
-
-def column_at_fault(table: Any) -> str:
-    """Opening of a message that names the first column of a data frame that does not hold numbers."""
-    for name in getattr(table, "columns", ()):
-        try:
-            np.asarray(table[name], dtype=np.float64)
-        except (TypeError, ValueError):
-            return f"column {name!r}: "
-    return ""
 
 
 def rebatched(batches: Iterable[Batch], n_rows: int) -> Iterator[Batch]:
