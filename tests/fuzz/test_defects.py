@@ -22,7 +22,7 @@ import nearfield as nf
 from fuzz import models
 from nearfield import io, sources
 from nearfield.cli import main
-from nearfield.cli._data import read_training
+from nearfield.cli.training import read_training
 from nearfield.common import memory
 from nearfield.persistence import checks, codec, container
 from nearfield.reporting.page import _learnt as learnt
