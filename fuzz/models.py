@@ -17,7 +17,7 @@ import numpy as np
 
 import nearfield as nf
 from nearfield import io, webpage
-from nearfield.cli._account import account
+from nearfield.cli.summary import account
 from nearfield.local.engine import RaggedEngine
 from nearfield.local.predictor import LocalPredictor
 from nearfield.persistence import container

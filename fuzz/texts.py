@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from nearfield import sources
-from nearfield.cli._data import read_training
-from nearfield.cli._run import CommandError
+from nearfield.cli.messages import CommandError
+from nearfield.cli.training import read_training
 from nearfield.streaming.tables import BadValueError, open_table
 
 from . import mutations, runner

@@ -243,7 +243,7 @@ def test_a_bad_option_is_one_line(fails, csv, tmp_path, options, words):
 
 
 def test_an_output_that_cannot_be_written_is_found_before_the_work(fails, csv, tmp_path, monkeypatch):
-    monkeypatch.setattr("nearfield.cli._data.read_training", None)  # it would be called next
+    monkeypatch.setattr("nearfield.cli.training.read_training", None)  # it would be called next
     assert "does not exist" in fails("fit", csv, "-t", "temp", "-o", tmp_path / "no" / "m.nf")
     assert "folder" in fails("fit", csv, "-t", "temp", "-o", tmp_path)
     assert "file" in fails("fit", csv, "-t", "temp", "-o", "-")
@@ -255,7 +255,7 @@ def test_an_output_that_cannot_be_written_is_found_before_the_work(fails, csv, t
 def test_the_table_is_never_replaced_by_the_model(fails, csv, tmp_path, monkeypatch):
     before = (tmp_path / "stations.csv").read_text()
     (tmp_path / "link.csv").symlink_to("stations.csv")
-    monkeypatch.setattr("nearfield.cli._data.read_training", None)  # it would be called next
+    monkeypatch.setattr("nearfield.cli.training.read_training", None)  # it would be called next
     monkeypatch.chdir(tmp_path)
     for out in (csv, "stations.csv", "./stations.csv", "link.csv"):
         assert "--out is the table itself: give another name" in fails("fit", csv, "-t", "temp", "-o", out)

@@ -12,7 +12,7 @@ import pytest
 from scipy.special import ndtri
 
 import nearfield as nf
-from nearfield.cli._models import rows_at_a_time
+from nearfield.cli.models import rows_at_a_time
 
 
 def parse(text, delimiter=","):

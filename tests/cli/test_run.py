@@ -11,7 +11,7 @@ pytest.importorskip("typer")
 from rich.console import Console
 
 from nearfield import __version__, cli
-from nearfield.cli import _app, _progress
+from nearfield.cli import app, progress
 
 
 def test_the_version(capsys):
@@ -40,20 +40,21 @@ def test_what_goes_wrong_in_a_command_is_one_line(capsys, monkeypatch, error, co
     def fail(**_):
         raise error
 
-    monkeypatch.setattr(_app, "app", fail)
+    monkeypatch.setattr(app, "app", fail)
     assert cli.main([]) == code
     assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", ["typer", "nearfield.cli._run", "nearfield.cli._app"])
+@pytest.mark.parametrize("name", ["typer", "nearfield.cli.run", "nearfield.cli.app"])
 def test_ctrl_c_during_imports_is_one_line(capsys, monkeypatch, name):
     class Interrupted:
         def find_spec(self, wanted, *_):
             if wanted == name:
                 raise KeyboardInterrupt
 
-    monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr(cli, name.rpartition(".")[2], raising=False)
+    for module in {name, "nearfield.cli.run"}:
+        monkeypatch.delitem(sys.modules, module)
+        monkeypatch.delattr(cli, module.rpartition(".")[2], raising=False)
     monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
     assert cli.main(["--version"]) == 130
     assert capsys.readouterr().err == "nearfield: interrupted\n"
@@ -71,12 +72,12 @@ def test_help_into_a_closed_pipe_ends_without_a_word():
 
 def test_one_bar_for_all_that_begins_alike(monkeypatch):
     made = []
-    monkeypatch.setattr(_progress, "errors", Console(file=io.StringIO(), force_terminal=True, width=100))
-    original = _progress.Progress.add_task
+    monkeypatch.setattr(progress, "errors", Console(file=io.StringIO(), force_terminal=True, width=100))
+    original = progress.Progress.add_task
     monkeypatch.setattr(
-        _progress.Progress, "add_task", lambda self, name, **more: made.append(name) or original(self, name, **more)
+        progress.Progress, "add_task", lambda self, name, **more: made.append(name) or original(self, name, **more)
     )
-    with _progress.bars() as show:
+    with progress.bars() as show:
         show("learning: start 1", 0.5, -1.0)
         show("learning: refine", 2.0)
         show("tuning", -1.0)
@@ -88,8 +89,8 @@ def test_one_bar_for_all_that_begins_alike(monkeypatch):
 )
 def test_bars_are_drawn_on_a_terminal_only(monkeypatch, terminal, quiet, drawn):
     screen = Console(file=io.StringIO(), force_terminal=terminal, width=100)
-    monkeypatch.setattr(_progress, "errors", screen)
-    with _progress.bars(quiet=quiet) as show:
+    monkeypatch.setattr(progress, "errors", screen)
+    with progress.bars(quiet=quiet) as show:
         show("learning", 0.5)
     assert ("learning" in screen.file.getvalue()) == drawn
 

@@ -178,19 +178,23 @@ def test_a_source_of_ones_own_needs_little():
         (lambda t: t.drop_columns("v"), r"part-bad.parquet: there is no column 'v'; its columns are 'u', 'y', 'w'"),
         (
             lambda t: t.set_column(0, "u", pa.array(["x"] * 5)),
-            r"part-bad.parquet: column 'u' holds string, not numbers",
+            r"part-bad.parquet: column 'u' has 'x' in row 1, where a number must be",
         ),
         (
             lambda t: t.set_column(2, "y", pa.array([1.0, 2.0, None, 3.0, 4.0])),
-            r"part-bad.parquet: column 'y' has no value in row 2",
+            r"part-bad.parquet: column 'y' has no value in row 3",
         ),
         (
             lambda t: t.set_column(1, "v", pa.array([1.0, np.nan, 2.0, 3.0, 4.0])),
-            r"part-bad.parquet: column 'v' has a NaN or infinity in row 1",
+            r"part-bad.parquet: column 'v' has no value in row 2",
+        ),
+        (
+            lambda t: t.set_column(1, "v", pa.array([1.0, np.inf, 2.0, 3.0, 4.0])),
+            r"part-bad.parquet: column 'v' has 'inf' in row 2, which is infinite",
         ),
         (
             lambda t: t.set_column(3, "w", pa.array([1.0, -1.0, 2.0, 3.0, 4.0])),
-            r"part-bad.parquet, from row 0 on: sample weights must be",
+            r"part-bad.parquet, from row 1 on: sample weights must be",
         ),
     ],
 )
@@ -211,24 +215,62 @@ def test_a_column_is_not_both_input_and_target_or_weight(folder, tmp_path, optio
 def test_a_file_cut_short_is_named(folder):
     whole = (folder / "part-c.parquet").read_bytes()
     (folder / "part-c.parquet").write_bytes(whole[:-100])
-    with pytest.raises(SourceError, match=r"part-c.parquet: could not be read as Parquet"):
+    with pytest.raises(SourceError, match=r"part-c.parquet is a damaged or truncated Parquet file"):
         ParquetSource(folder, target="y")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("u,y\n1,2\n3,x\n", r"t.csv: could not be read .*x"),
-        ("u,y\n1,2\n3,\n", r"t.csv: column 'y' has no value in row 1"),
+        ("u,y\n1,2\n3,x\n", r"t.csv: column 'y' has 'x' in row 2, where a number must be"),
+        ("u,y\n1,2\n3,\n", r"t.csv: column 'y' has no value in row 2; drop or fill such rows"),
+        ("u,y\n1,2\n3,N/A\n", r"t.csv: column 'y' has no value in row 2"),
         ("u,z\n1,2\n", r"t.csv: there is no column 'y'"),
-        ("u,y\n1,2\n3\n", r"t.csv: could not be read"),
-        ("", r"t.csv: could not be read as CSV"),
+        ("u,y\n1,2\n3\n", r"t.csv: row 2 has 1 field and the header has 2"),
+        ("", r"t.csv is empty"),
     ],
 )
-def test_a_bad_csv_is_named(tmp_path, text, words):
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_bad_csv_is_named(tmp_path, text, words, installed, monkeypatch):
+    if not installed:
+        monkeypatch.setitem(sys.modules, "pyarrow.csv", None)
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(SourceError, match=words):
         read(CSVSource(tmp_path / "t.csv", target="y", features=["u"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("u;y\n1;2.5\n-3;1e-3\n", "utf-8"),
+        ("u\ty\n1\t2.5\n-3\t1e-3\n", "utf-16"),
+        ('"u", "y"\n"1", "2.5"\n"-3", " 1e-3"\n\n', "utf-8-sig"),
+        ("u,y,ö\n1,2.5,é\n-3,1e-3,ü\n", "latin-1"),
+        ("u:y\n1:2.5\n-3:1e-3\n", "utf-8"),
+    ],
+)
+def test_csv_is_read_by_the_rules_of_the_command_line(tmp_path, text, encoding):
+    (tmp_path / "t.csv").write_bytes(text.encode(encoding))
+    options = {"encoding": "latin-1"} if encoding == "latin-1" else {"delimiter": ":"} if ":" in text else {}
+    X, y, _ = read(CSVSource(tmp_path / "t.csv", target="y", features=["u"], **options))
+    np.testing.assert_array_equal(np.hstack([X, y]), [[1, 2.5], [-3, 1e-3]])
+
+
+def test_csv_in_an_encoding_that_was_not_named(tmp_path):
+    (tmp_path / "t.csv").write_bytes("ö,y\n1,2\n".encode("latin-1"))
+    with pytest.raises(SourceError, match=r"t.csv is not text in UTF-8: .* with encoding=, for example latin-1"):
+        CSVSource(tmp_path / "t.csv", target="y")
+    with pytest.raises(ValueError, match="'delimiter' argument must be one character, or None"):
+        CSVSource(tmp_path / "t.csv", target="y", delimiter=", ")
+
+
+def test_csv_and_parquet_have_one_idea_of_a_number(tmp_path):
+    (tmp_path / "t.csv").write_text("u,v,y\n1,2.5,1\n0,+3,2\n")
+    columns = {"u": [True, False], "v": ["2.5", "+3"], "y": pa.array([1, 2], pa.int8())}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    for source in (CSVSource(tmp_path / "t.csv", target="y"), ParquetSource(tmp_path / "t.parquet", target="y")):
+        X, y, _ = read(source)
+        np.testing.assert_array_equal(np.hstack([X, y]), [[1, 2.5, 1], [0, 3, 2]])
 
 
 def test_paths_that_hold_nothing(tmp_path):

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import random
 import sys
 
 import numpy as np
@@ -112,6 +113,84 @@ def test_what_is_wrong_is_said_in_one_sentence_that_names_the_file(tmp_path, con
     assert "\n" not in str(caught.value)
 
 
+# ---- numbers alone, which pyarrow may read ---------------------------------------------------------------------------
+
+NUMBERS = (
+    "1", "+1", "-0", "1e5", "1E-3", ".5", "5.", " 2", "3 ", "\t4", "1e-400", "1e149", "00012", "1" * 140, "4.9e-324",
+    "2.2250738585072011e-308", "9007199254740993", "\uff11",
+)  # fmt: skip
+NO_NUMBERS = (
+    "", "NA", "nan", "nan(1)", "inf", "-Infinity", "1e400", "1e200", "0x1p3", "1e", "1_0", "1f", "+-1", "1\0", "é",
+    '"1"', '"', "1,2", "2020-01-31",
+)  # fmt: skip
+
+
+def random_text(rng):
+    width = rng.choice((1, 2, 2, 3))
+    odd = rng.choice(((), NUMBERS, NUMBERS, NUMBERS + NO_NUMBERS))
+    rows = ["z,a,b"[: 2 * width - 1]]
+    for _ in range(rng.randrange(12)):
+        cells = [repr(rng.gauss(0, 1) * 10.0 ** rng.randrange(-20, 20)) for _ in range(width)]
+        if odd and rng.random() < 0.3:
+            cells[rng.randrange(width)] = rng.choice(odd)
+        rows.append(",".join(cells))
+    ends = rng.choice((("\n",), ("\r\n",), ("\n", "\r\n", "\r", "\n\n", "\n \n")))
+    return "".join(row + rng.choice(ends) for row in rows)
+
+
+def numbers_or_words(path, columns):
+    try:
+        with open_table(path) as table:
+            return [np.stack(batch, axis=1).tolist() for batch in table.numbers(columns, 5)]
+    except ValueError as error:
+        return str(error)
+
+
+def test_numbers_are_the_same_with_and_without_pyarrow(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow.csv")
+    rng, plain, by_pyarrow = random.Random(0), tables.text._plain_numbers, []
+
+    def counted(*arguments):
+        by_pyarrow.append(plain(*arguments))
+        return by_pyarrow[-1]
+
+    def flat(batches):
+        return batches if isinstance(batches, str) else repr([row for batch in batches for row in batch])
+
+    for _ in range(400):
+        path = put(tmp_path, random_text(rng))
+        monkeypatch.setattr(tables.text, "BLOCK", rng.choice((10, 60, 1 << 22)))
+        columns = rng.choice((["z"], read_header(path)))
+        monkeypatch.setattr(tables.text, "_plain_numbers", counted)
+        fast = numbers_or_words(path, columns)
+        monkeypatch.setattr(tables.text, "_plain_numbers", lambda *_: None)
+        assert flat(fast) == flat(numbers_or_words(path, columns))
+    n_taken = sum(numbers is not None for numbers in by_pyarrow)
+    assert min(n_taken, len(by_pyarrow) - n_taken) > 100
+
+
+def read_header(path):
+    with open_table(path) as table:
+        return table.columns
+
+
+def test_plain_text_goes_to_pyarrow_and_cells_to_csv(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow.csv")
+    path = put(tmp_path, '"a","b"\n1,x\n2,\n')
+    monkeypatch.setattr(tables.text.TextTable, "_rows", None)
+    assert numbers_or_words(path, ["a"]) == [[[1.0], [2.0]]]
+
+
+def test_many_columns_and_long_rows_do_not_go_to_pyarrow(tmp_path, monkeypatch):
+    pyarrow_csv = pytest.importorskip("pyarrow.csv")
+    monkeypatch.setattr(pyarrow_csv, "read_csv", None)
+    n = tables.text.MOST_COLUMNS + 1  # it takes memory for each, and ends the process where there is none
+    path = put(tmp_path, ",".join(f"c{i}" for i in range(n)) + "\n" + ",".join(["1"] * n) + "\n")
+    assert numbers_or_words(path, ["c0"]) == [[[1.0]]]
+    path = put(tmp_path, "a,b\n1," + "x" * tables.text.LONGEST_PLAIN + "y\n")
+    assert "field larger than field limit" in numbers_or_words(path, ["a"])
+
+
 def test_rows_are_counted_through_batches_and_missing_values(tmp_path):
     path = put(tmp_path, "a\n" + "1\nNA\n" * 10 + "x\n")
     with pytest.raises(BadValueError, match="row 21"):
@@ -171,6 +250,15 @@ def test_what_is_written_is_read_again(tmp_path_factory, names, data, name):
         assert back == texts
         found = np.concatenate([batch.numbers(names[1]) for batch in batches] or [np.empty(0)])
         np.testing.assert_array_equal(found, numbers)
+
+
+def test_a_carriage_return_in_a_cell_does_not_end_its_row(tmp_path):
+    path = str(tmp_path / "t.csv")
+    with write_table(path, ["a\rb", "c"], [None, "float64"]) as writer:
+        writer.write([["x\ry", "z"], np.array([1.0, np.nan])])
+    with open_table(path) as table:
+        (batch,) = table.batches()
+        assert (batch.cells("a\rb"), batch.cells("c")) == (["x\ry", "z"], ["1.0", ""])
 
 
 def test_parquet_of_many_types(tmp_path):

@@ -1,7 +1,8 @@
 """The command line, `nearfield`.
 
-`_app.py` says which commands there are, one module a command does the work, `_run.py` turns what goes wrong into one
-line and an exit code.
+Each command has a module of its name, and `app.py` lists them. `run.py` runs the one that was asked for, and turns what
+goes wrong into one line and an exit code. Options that commands share are in `options.py`, what they say in
+`messages.py` and `progress.py`, and the work they share in `columns.py`, `training.py`, `models.py` and `summary.py`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,6 @@ def _main(argv: Sequence[str] | None) -> int:
     except ImportError:
         print("nearfield: the command line needs two more packages: pip install 'nearfield[cli]'", file=sys.stderr)  # noqa: T201
         return 2
-    from ._run import run
+    from .run import run
 
     return run(argv)

@@ -76,14 +76,14 @@ def load() -> Airports:
     rows = airportsdata.load("ICAO").values()
     table = np.array([(row["lon"], row["lat"], METRES * row["elevation"]) for row in rows])
     # Elevations of 1, 2, 3 ... feet occur some tens of times each, 0 far more often.
-    known = table[:, 2] != 0
+    has_elevation = table[:, 2] != 0
     _, first = np.unique(table[:, :2], axis=0, return_index=True)
     once = np.zeros(len(table), dtype=bool)
     once[first] = True
-    kept = table[known & once]
+    kept = table[has_elevation & once]
     order = np.random.default_rng(0).permutation(len(kept))
     held_out = len(kept) // 6
-    dropped = (int(np.sum(~known)), int(np.sum(known & ~once)))
+    dropped = (int(np.sum(~has_elevation)), int(np.sum(has_elevation & ~once)))
     return Airports(kept[:, :2], kept[:, 2], order[held_out:], order[:held_out], *dropped)
 
 
@@ -190,8 +190,8 @@ def scores(data: Airports, model: LocalGPRegressor) -> str:
 
 def scales(model: LocalGPRegressor) -> str:
     """The length scales in kilometres."""
-    found = " and ".join(f"{1000 * scale:.0f} km" for scale in np.ravel(model.length_scale_))
-    return f"The learnt length scale is {found}."
+    kilometres = " and ".join(f"{1000 * scale:.0f} km" for scale in np.ravel(model.length_scale_))
+    return f"The learnt length scale is {kilometres}."
 
 
 def distance(model: LocalGPRegressor) -> str:
@@ -225,17 +225,17 @@ def draw_globes(path: Path, model: LocalGPRegressor, X: Floats, size: int, tell:
     from matplotlib.colors import LinearSegmentedColormap, Normalize, PowerNorm
 
     inside, pixels, turn = globe(size)
-    parts = []
+    answers = []
     for start in range(0, len(pixels), _CHUNK):
-        parts.append(np.stack(model.predict(pixels[start : start + _CHUNK], return_std=True)))
+        answers.append(np.stack(model.predict(pixels[start : start + _CHUNK], return_std=True)))
         tell(min(start + _CHUNK, len(pixels)) / len(pixels))
-    mean, std = np.concatenate(parts, axis=1)
+    mean, std = np.concatenate(answers, axis=1)
     left = std / model.kernel_.variance**0.5
     relief = LinearSegmentedColormap.from_list("relief", RELIEF)
     height, share = PowerNorm(0.5, 0, 4000, clip=True), Normalize(0, 100)
-    known = np.clip((1 - left) / 0.5, 0, 1)[:, None]  # colours fade where the airports say little
+    opacity = np.clip((1 - left) / 0.5, 0, 1)[:, None]  # colours fade where the airports say little
     bars = [ScalarMappable(height, relief), ScalarMappable(share, "YlGnBu")]
-    pictures = [known * bars[0].to_rgba(mean**3)[:, :3] + (1 - known) * UNKNOWN, bars[1].to_rgba(100 * left)[:, :3]]
+    pictures = [opacity * bars[0].to_rgba(mean**3)[:, :3] + (1 - opacity) * UNKNOWN, bars[1].to_rgba(100 * left)[:, :3]]
     titles = ["Elevation, from airports alone", "Uncertainty that is left"]
     labels = ["median of the elevation (m); grey where little is known", "standard deviation (% of the prior's)"]
     seen = X / EARTH @ turn.T

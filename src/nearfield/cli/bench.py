@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ._options import AsJson
+from .messages import aligned, print_json
+from .options import AsJson
+from .progress import bars
 
 EXAMPLES = """
 **Examples**
@@ -17,7 +19,7 @@ EXAMPLES = """
 - `nearfield bench 1000000 --tolerance 1e-2`
 """
 
-DENSITY = 15.0  # points a squared length scale
+DENSITY = 15.0  # points per squared length scale
 
 
 def command(
@@ -34,9 +36,6 @@ def command(
 
     The hyperparameters are given; 15 points a squared length scale.
     """
-    from ._output import print_json, table
-    from ._progress import bars
-
     records = []
     with bars() as show:
         for n in sizes or [10_000, 100_000]:
@@ -57,7 +56,7 @@ def command(
         ]
         for r in records
     ]
-    typer.echo(table(rows))
+    typer.echo(aligned(rows))
 
 
 def _measure(n: int, tolerance: float, show: Any) -> dict[str, Any]:
@@ -69,8 +68,8 @@ def _measure(n: int, tolerance: float, show: Any) -> dict[str, Any]:
     X = rng.uniform(0, (n / DENSITY) ** 0.5, (2 * n, 2))
     frequencies, phases = rng.standard_normal((2, 100)), rng.uniform(0, 2 * np.pi, 100)
     y = 0.1**0.5 * rng.standard_normal(2 * n)
-    for part in np.array_split(np.arange(2 * n), max(n // 10_000, 1)):
-        y[part] += (2 / 100) ** 0.5 * np.cos(X[part] @ frequencies + phases).sum(axis=1)
+    for rows in np.array_split(np.arange(2 * n), max(n // 10_000, 1)):
+        y[rows] += (2 / 100) ** 0.5 * np.cos(X[rows] @ frequencies + phases).sum(axis=1)
     given: dict[str, Any] = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "n_scales": 1}
     began = time.perf_counter()
     model = LocalGPRegressor(**given, tolerance=tolerance, random_state=0, progress=show).fit(X[:n], y[:n])

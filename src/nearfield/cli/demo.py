@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from .messages import CommandError
+from .progress import bars
+
 EXAMPLES = """
 **Examples**
 
@@ -33,7 +36,6 @@ def command(
     report.html, and prints RMSE, coverage and the distance from the exact Gaussian process.
     """
     from . import airports as demo
-    from ._progress import bars
 
     began = time.perf_counter()
     n_scales = _number_of(scales)
@@ -51,7 +53,6 @@ def command(
 
 
 def _number_of(scales: str) -> int | str:
-    from ._run import CommandError
 
     if scales == "auto":
         return scales

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._options import (
+from .messages import CommandError, aligned, note_training_rows, print_json
+from .options import (
     Ard,
     AsJson,
     Data,
@@ -22,9 +23,10 @@ from ._options import (
     Seed,
     Tolerance,
 )
+from .progress import bars
 
 if TYPE_CHECKING:
-    from ._data import Training
+    from .training import Training
 
 EXAMPLES = """
 **Examples**
@@ -81,9 +83,7 @@ def command(
     rows inside their interval. The last line is what the mean of the training rows would reach. Neighbours of a row
     tell much about it, so single rows held out flatter a model that is to predict elsewhere: use --spatial-blocks then.
     """
-    from ._models import Settings
-    from ._output import print_json
-    from ._run import CommandError
+    from .models import Settings
 
     if not 0 < level < 1:
         raise CommandError(f"--level must lie between 0 and 1, not {level:g}.")
@@ -98,8 +98,7 @@ def command(
             raise CommandError(f"--folds must be at least 2, not {folds}.")
         if not 0 < hold_out < 1:
             raise CommandError(f"--hold-out must lie between 0 and 1, not {hold_out:g}.")
-        from ._data import read_training
-        from ._models import say_what_was_read
+        from .training import read_training, say_what_was_read
 
         training = read_training(data, target, features, identifier, one_hot, encoding)
         say_what_was_read(training, features is not None)
@@ -117,8 +116,6 @@ def command(
 
 def _refuse_with_model(context: typer.Context) -> None:
     """Refuse options that say how models are made, where there is one."""
-    from ._run import CommandError
-
     given = [
         p.opts[0]
         for p in context.command.params
@@ -144,8 +141,6 @@ def split(n: int, hold_out: float, folds: int | None, labels: Any, seed: int) ->
     """
     import numpy as np
 
-    from ._run import CommandError
-
     rng = np.random.default_rng(seed)
     groups = np.arange(n) if labels is None else labels
     sizes = np.bincount(groups)
@@ -159,15 +154,15 @@ def split(n: int, hold_out: float, folds: int | None, labels: Any, seed: int) ->
         reached = np.cumsum(sizes[order])
         count = int(np.clip(np.searchsorted(reached, hold_out * n - 1e-9) + 1, 1, len(order) - 1))
         return [np.flatnonzero(np.isin(groups, order[:count]))]
-    # Large groups first, each to the part that is smallest.
-    part_of, totals = np.zeros(len(sizes), dtype=int), np.zeros(folds)
+    # Large groups first, each to the fold that is smallest.
+    fold_of, totals = np.zeros(len(sizes), dtype=int), np.zeros(folds)
     if labels is None:
-        part_of[order] = np.arange(n) % folds
+        fold_of[order] = np.arange(n) % folds
     else:
         for group in order[np.argsort(-sizes[order], kind="stable")]:
-            part_of[group] = int(np.argmin(totals))
-            totals[part_of[group]] += sizes[group]
-    return [np.flatnonzero(part_of[groups] == part) for part in range(folds)]
+            fold_of[group] = int(np.argmin(totals))
+            totals[fold_of[group]] += sizes[group]
+    return [np.flatnonzero(fold_of[groups] == fold) for fold in range(folds)]
 
 
 def _regions(training: Training, columns: str | None, n_blocks: int, seed: int) -> Any:
@@ -175,8 +170,7 @@ def _regions(training: Training, columns: str | None, n_blocks: int, seed: int) 
     import numpy as np
     from sklearn.cluster import MiniBatchKMeans
 
-    from ._data import split_names
-    from ._run import CommandError
+    from .columns import split_names
 
     names = training.recipe.names
     chosen = split_names(columns) or names
@@ -197,11 +191,10 @@ def _regions(training: Training, columns: str | None, n_blocks: int, seed: int) 
 def _cross_validate(training: Training, splits: list[Any], settings: Any, level: float) -> dict[str, Any]:
     import numpy as np
 
-    from ._models import make, predict
-    from ._progress import bars
+    from .models import make, predict
 
     X, y = training.X, training.y
-    parts, truth, means, stds, baseline = [], [], [], [], []
+    folds, truth, means, stds, baseline = [], [], [], [], []
     with bars() as show:
         for i, test in enumerate(splits):
             train = np.setdiff1d(np.arange(len(y)), test)
@@ -210,22 +203,22 @@ def _cross_validate(training: Training, splits: list[Any], settings: Any, level:
                 show(stage if len(splits) == 1 else f"{number + 1} of {len(splits)}: {stage}", done)
 
             made = make(settings, X[train], y[train], training.recipe, report)
-            mean, std = (part[:, 0] for part in predict(made.model, X[test]))
-            parts.append({"train": len(train), "test": len(test), **scores(y[test], mean, std, level)})
+            mean, std = (answer[:, 0] for answer in predict(made.model, X[test]))
+            folds.append({"train": len(train), "test": len(test), **scores(y[test], mean, std, level)})
             truth.append(y[test])
             means.append(mean)
             stds.append(std)
             baseline.append(np.full(len(test), y[train].mean()))
-    together = [np.concatenate(found) for found in (truth, means, stds)]
+    all_truth, all_means, all_stds = (np.concatenate(arrays) for arrays in (truth, means, stds))
     return {
         "rows": len(y),
         "rows_dropped": training.n_dropped,
         "level": level,
         "target": training.target,
         "features": training.recipe.names,
-        "folds": parts,
-        "all": {"test": len(together[0]), **scores(together[0], together[1], together[2], level)},
-        "rmse_of_the_mean": float(np.sqrt(np.mean((together[0] - np.concatenate(baseline)) ** 2))),
+        "folds": folds,
+        "all": {"test": len(all_truth), **scores(all_truth, all_means, all_stds, level)},
+        "rmse_of_the_mean": float(np.sqrt(np.mean((all_truth - np.concatenate(baseline)) ** 2))),
     }
 
 
@@ -249,16 +242,15 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
 
     from ..reporting.training_rows import TrainingRows
     from ..streaming.tables import open_table
-    from ._data import Unused, load_model, recipe_of, require_columns, require_room
-    from ._models import predict, rows_at_a_time
-    from ._output import note_training_rows
-    from ._run import CommandError
+    from .columns import Unused, load_model, recipe_of, require_columns, require_room
+    from .models import predict, rows_at_a_time
 
     gp, metadata = load_model(path)
     target = target or metadata.get("target")
     if not isinstance(target, str) or len(gp.y_mean_) != 1:
         raise CommandError(f"{path} does not say what it predicts, or predicts several targets: use --target.")
-    truth, means, stds, n_rows, n_seen, known, unused = [], [], [], 0, 0, TrainingRows(gp), Unused()
+    truth, means, stds, n_rows, n_seen = [], [], [], 0, 0
+    training_rows, unused = TrainingRows(gp), Unused()
     with open_table(data, encoding) as table:
         require_columns(table, [target])
         recipe = recipe_of(gp, metadata, table, [target])
@@ -269,14 +261,14 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
             unused.add(~used, unknown)
             require_room(table, n_rows, X.shape[1] + 1)
             if used.any():
-                n_seen += known.count(X[used])
+                n_seen += training_rows.count(X[used])
                 mean, std = predict(gp, X[used])
                 truth.append(y[used])
                 means.append(mean[:, 0])
                 stds.append(std[:, 0])
     if not truth:
         raise CommandError(f"{table.name} has no row with {target!r} and all features.")
-    y, mean, std = (np.concatenate(found) for found in (truth, means, stds))
+    y, mean, std = (np.concatenate(arrays) for arrays in (truth, means, stds))
     unused.say("dropped", n_rows)
     note_training_rows(n_seen, len(y))
     return {
@@ -294,21 +286,20 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
 
 
 def _words(result: dict[str, Any], level: float) -> str:
-    from ._output import table
 
     rows = [["", "train", "test", "RMSE", "NLL", "CRPS", f"in {level:.0%}"]]
-    parts = result["folds"] if len(result["folds"]) > 1 else []
-    for i, part in enumerate([*parts, result["all"]]):
-        name = f"fold {i + 1}" if i < len(parts) else "held out" if len(result["folds"]) == 1 else "all"
-        train = part.get("train") or (result["folds"][0]["train"] if len(result["folds"]) == 1 else "")
+    folds = result["folds"] if len(result["folds"]) > 1 else []
+    for i, fold in enumerate([*folds, result["all"]]):
+        name = f"fold {i + 1}" if i < len(folds) else "held out" if len(result["folds"]) == 1 else "all"
+        train = fold.get("train") or (result["folds"][0]["train"] if len(result["folds"]) == 1 else "")
         rows.append(
             [
                 name,
                 str(train),
-                str(part["test"]),
-                *(f"{part[score]:.4g}" for score in ("rmse", "nll", "crps")),
-                f"{part['coverage']:.1%}",
+                str(fold["test"]),
+                *(f"{fold[score]:.4g}" for score in ("rmse", "nll", "crps")),
+                f"{fold['coverage']:.1%}",
             ]
         )
     rows.append(["mean alone", "", "", f"{result['rmse_of_the_mean']:.4g}", "", "", ""])
-    return f"{result['target']} from {', '.join(result['features'])}; {result['split']}\n{table(rows)}"
+    return f"{result['target']} from {', '.join(result['features'])}; {result['split']}\n{aligned(rows)}"

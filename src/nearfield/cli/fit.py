@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._options import (
+from .messages import CommandError, file_size, print_json, refuse_overwriting
+from .options import (
     Ard,
     AsJson,
     Data,
@@ -23,10 +24,11 @@ from ._options import (
     Target,
     Tolerance,
 )
+from .progress import bars
 
 if TYPE_CHECKING:
-    from ._data import Training
-    from ._models import Made, Settings
+    from .models import Made, Settings
+    from .training import Training
 
 EXAMPLES = """
 **Examples**
@@ -68,12 +70,9 @@ def command(
 
     from ..persistence import files as io
     from ..streaming.tables import check_writable
-    from ._account import account, summary
-    from ._data import read_training
-    from ._models import Settings, make, say_what_was_read
-    from ._output import file_size, print_json, refuse_overwriting
-    from ._progress import bars
-    from ._run import CommandError
+    from .models import Settings, make
+    from .summary import account, summary
+    from .training import read_training, say_what_was_read
 
     if out == "-":
         raise CommandError("A model goes to a file: give --out a name.")

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ._account import account, feature_names, summary
-from ._options import AsJson
+from .messages import CommandError, as_json_text, file_size, printable
+from .options import AsJson
+from .summary import account, feature_names, summary
 
 EXAMPLES = """
 **Examples**
@@ -24,8 +25,6 @@ def command(model: Annotated[str, typer.Argument(help="Model file.")], as_json: 
     Opening a model file runs none of its maker's code.
     """
     from ..persistence import files as io
-    from ._output import as_json_text
-    from ._run import CommandError, printable
 
     file = io.inspect(model)
     file.state()  # says what is wrong with the model itself
@@ -38,7 +37,6 @@ def command(model: Annotated[str, typer.Argument(help="Model file.")], as_json: 
 
 
 def _words(file: Any) -> str:
-    from ._output import file_size
 
     state, metadata = file.state(), file.metadata
     lines = [

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._options import AsJson, Encoding
+from .messages import CommandError, note, print_json, refuse_overwriting
+from .options import AsJson, Encoding
+from .progress import bars
 
 if TYPE_CHECKING:
-    from ..streaming.tables import Batch, Table
-    from ._data import Recipe
+    from ..streaming.tables import Table, TableRows
+    from .columns import Recipe
 
 EXAMPLES = """
 **Examples**
@@ -56,11 +58,8 @@ def command(
     standard output receives each batch as soon as it is done.
     """
     from ..streaming.tables import check_writable, open_table, write_table
-    from ._data import load_model, recipe_of
-    from ._models import rows_at_a_time
-    from ._output import print_json, refuse_overwriting
-    from ._progress import bars
-    from ._run import CommandError
+    from .columns import load_model, recipe_of
+    from .models import rows_at_a_time
 
     if not 0 < level < 1:
         raise CommandError(f"--level must lie between 0 and 1, not {level:g}.")
@@ -103,17 +102,17 @@ class _Rows:
     def __init__(self, gp: Any, recipe: Recipe, level: float, latent: bool) -> None:
         from scipy.special import ndtri
 
-        from ._data import Unused
+        from .columns import Unused
 
         self._gp, self._recipe, self._latent = gp, recipe, latent
         self._width = float(ndtri(0.5 + level / 2))
         self.n, self.unused = 0, Unused()
 
-    def predict(self, batch: Batch) -> list[Any]:
+    def predict(self, batch: TableRows) -> list[Any]:
         """Means, standard deviations and bounds of a batch, in the order of `_new_columns`."""
         import numpy as np
 
-        from ._models import predict
+        from .models import predict
 
         X, unknown = self._recipe.matrix(batch)
         complete = ~np.isnan(X).any(axis=1)
@@ -124,12 +123,10 @@ class _Rows:
         self.n += len(X)
         self.unused.add(~complete, unknown)
         half = self._width * std
-        return [part[:, i] for i in range(mean.shape[1]) for part in (mean, std, mean - half, mean + half)]
+        return [values[:, i] for i in range(mean.shape[1]) for values in (mean, std, mean - half, mean + half)]
 
     def say(self, name: str) -> None:
         """Count what could not be predicted."""
-        from ._output import note
-
         if self.n == 0:
             note(f"{name} has a header and no rows, and so has the output")
         self.unused.say("no prediction for", self.n)
@@ -141,7 +138,7 @@ def _new_columns(n_targets: int) -> list[str]:
 
 
 def _kept(table: Table, metadata: dict[str, Any], identifier: str | None, keep_all: bool) -> list[str]:
-    from ._data import require_columns, split_names
+    from .columns import require_columns, split_names
 
     if keep_all:
         return list(table.columns)

@@ -8,7 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ._options import Encoding
+from .messages import CommandError, file_size, note, note_training_rows, refuse_overwriting
+from .options import Encoding
+from .progress import bars
 
 EXAMPLES = """
 **Examples**
@@ -41,10 +43,7 @@ def command(
     """
     from ..reporting.training_rows import TrainingRows
     from ..streaming.tables import check_writable
-    from ._data import load_model
-    from ._output import file_size, note, note_training_rows, refuse_overwriting
-    from ._progress import bars
-    from ._run import CommandError
+    from .columns import load_model
 
     refuse_overwriting(out, table=data, model=model)
     check_writable(out)
@@ -84,26 +83,25 @@ def _read(gp: Any, metadata: dict[str, Any], data: str, target: str | None, enco
     import numpy as np
 
     from ..streaming.tables import open_table
-    from ._data import Unused, recipe_of, require_columns, require_room
-    from ._run import CommandError
+    from .columns import Unused, recipe_of, require_columns, require_room
 
-    parts: list[tuple[Any, Any]] = []
+    pairs: list[tuple[Any, Any]] = []
     n_rows, unused = 0, Unused()
     with open_table(data, encoding) as table:
-        known = target is not None and target in table.columns
+        has_target = target is not None and target in table.columns
         if target is not None and target != metadata.get("target"):
             require_columns(table, [target])
-        recipe = recipe_of(gp, metadata, table, [target] if known and target else [])
+        recipe = recipe_of(gp, metadata, table, [target] if has_target and target else [])
         for batch in table.batches():
             X, unknown = recipe.matrix(batch)
-            y = batch.numbers(target) if known and target else np.zeros(len(X))
+            y = batch.numbers(target) if has_target and target else np.zeros(len(X))
             used = ~np.isnan(y) & ~np.isnan(X).any(axis=1)
             n_rows += len(X)
             unused.add(~used, unknown)
             require_room(table, n_rows, X.shape[1] + 1)
-            parts.append((X[used], y[used]))
-    X, y = (np.concatenate(found) for found in zip(*parts, strict=True)) if parts else (np.empty((0, 1)), np.empty(0))
+            pairs.append((X[used], y[used]))
+    X, y = (np.concatenate(arrays) for arrays in zip(*pairs, strict=True)) if pairs else (np.empty((0, 1)), np.empty(0))
     if len(X) == 0:
         raise CommandError(f"{table.name} has no row with all columns that the model needs.")
     unused.say("dropped", n_rows)
-    return X, y if known else None
+    return X, y if has_target else None

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from .progress import bars
+
 
 class Protocol(StrEnum):
     """Where the hyperparameters come from."""
@@ -17,7 +19,7 @@ class Protocol(StrEnum):
     both = "both"
 
 
-def reproduce(
+def command(
     figures: Annotated[
         list[str] | None,
         typer.Argument(
@@ -55,7 +57,6 @@ def reproduce(
     from ..reproduction import Settings
     from ..reproduction import reproduce as run
     from ..reproduction.settings import PROTOCOLS
-    from ._progress import bars
 
     chosen = PROTOCOLS if protocol is Protocol.both else (protocol.value,)
     settings = Settings(out, Path(data_dir) if data_dir else None, seeds, quick, chosen, compute=not so_far)

@@ -118,9 +118,7 @@ def validated(estimator: object, X: Any, y: Any = "no_validation", **options: An
 def column_at_fault(table: Any) -> str:
     """Opening of a message that names the first column of a data frame that does not hold numbers."""
     for name in getattr(table, "columns", ()):
-        try:
-            np.asarray(table[name], dtype=np.float64)
-        except (TypeError, ValueError):
+        if not _are_numbers(table[name]):
             return f"column {name!r}: "
     return ""
 

@@ -14,7 +14,7 @@ from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
 from ..common.types import Floats
 from ..solvers.posterior import KernelPosterior
-from ..streaming.source import refuse_source
+from ..streaming.inputs import refuse_source
 from ._base import JointGPRegressor, on_device
 
 

@@ -25,10 +25,11 @@ from ..solvers import statistics
 from ..solvers.posterior import FeaturePosterior
 from ..solvers.statistics import Statistics
 from ..streaming.fit import BLOCKS
+from ..streaming.inputs import as_source
 from ..streaming.neighbours import make_blocks
 from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes
-from ..streaming.source import Source, as_source
+from ..streaming.source import Source
 from ._base import JointGPRegressor, on_device
 from .sampling import FeatureSums, take_sample
 

@@ -20,9 +20,10 @@ from ..local.in_memory import InMemory
 from ..local.predictor import LocalPredictor, Predictor
 from ..reporting.report import Report
 from ..streaming.fit import SourceData, take_in
+from ..streaming.inputs import as_source
 from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes
-from ..streaming.source import ArraySource, Source, as_source
+from ..streaming.source import ArraySource, Source
 from ._base import GPRegressor
 from .local_request import local_request
 from .sampling import take_sample

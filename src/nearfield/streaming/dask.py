@@ -45,78 +45,77 @@ class DaskSource(Source):
             X = X.rechunk({1: -1})
             self.sizes = tuple(X.chunks[0])
             self.n_rows = None if np.isnan(sum(self.sizes)) else int(sum(self.sizes))
-            self._parts = self._beside(_partitions(X), y, sample_weight)
+            self._partitions = self._beside(_tasks(X), y, sample_weight)
         else:
-            self._parts = _joined(X, y, sample_weight) or self._of_frame(X, y, sample_weight)
-            self.sizes = (np.nan,) * len(self._parts)
+            self._partitions = _joined(X, y, sample_weight) or self._of_frame(X, y, sample_weight)
+            self.sizes = (np.nan,) * len(self._partitions)
 
     def _of_frame(self, X: Any, y: Any, sample_weight: Any) -> list[Any]:
         """Partitions of a data frame and of what does not come from the same frame."""
-        parts = _partitions(X)
-        self.sizes = (np.nan,) * len(parts)
-        return self._beside(parts, y, sample_weight)
+        tasks = _tasks(X)
+        self.sizes = (np.nan,) * len(tasks)
+        return self._beside(tasks, y, sample_weight)
 
-    def _beside(self, parts: list[Any], y: Any, sample_weight: Any) -> list[Any]:
-        return list(zip(parts, self._aligned(y, "y"), self._aligned(sample_weight, "sample_weight"), strict=True))
+    def _beside(self, tasks: list[Any], y: Any, sample_weight: Any) -> list[Any]:
+        """Tasks of X, targets and weights, one triple per partition."""
+        return list(zip(tasks, self._aligned(y, "y"), self._aligned(sample_weight, "sample_weight"), strict=True))
 
     def _aligned(self, values: Any, name: str) -> list[Any]:
-        """Partitions of `values`, cut as those of X."""
+        """Tasks of the partitions of `values`, cut as those of X."""
         if values is None:
             return [None] * len(self.sizes)
-        known = self.n_rows is not None
+        sizes_known = self.n_rows is not None
         if not dask.is_dask_collection(values):
-            if not known:
+            if not sizes_known:
                 raise ValueError(
                     f"The {name!r} argument must be a Dask collection, since the sizes of X's partitions are not known."
                 )
             values = da.from_array(np.asarray(values), chunks=(self.sizes, *np.shape(values)[1:]))
         if isinstance(values, da.Array):
             values = values.rechunk(dict.fromkeys(range(1, values.ndim), -1))
-            if known and not np.isnan(values.shape[0]):
+            if sizes_known and not np.isnan(values.shape[0]):
                 if values.shape[0] != self.n_rows:
                     raise ValueError(f"The {name!r} argument has {values.shape[0]} rows, but X has {self.n_rows}.")
                 values = values.rechunk({0: self.sizes})
-        parts = _partitions(values)
-        if len(parts) != len(self.sizes):
+        tasks = _tasks(values)
+        if len(tasks) != len(self.sizes):
             raise ValueError(
-                f"The {name!r} argument has {len(parts)} partitions, but X has {len(self.sizes)}; they must match."
+                f"The {name!r} argument has {len(tasks)} partitions, but X has {len(self.sizes)}; they must match."
             )
-        return parts
+        return tasks
 
     def raw(self) -> Iterator[tuple[Any, Any, Any, str]]:
         """See `Source`: one partition after the other, each computed by itself."""
-        for i, parts in enumerate(self._parts):
-            X, y, weights = dask.compute(*parts)
+        for i, tasks in enumerate(self._partitions):
+            X, y, weights = dask.compute(*tasks)
             yield X, y, weights, f"Partition {i}"
 
     def run(self, reduction: Reduction, report: Callable[[int], None]) -> Any:
         """See `Source`: chains of partitions side by side, their states merged in a tree."""
-        if self._parts[0][1] is None:
+        if self._partitions[0][1] is None:
             raise ValueError("The 'y' argument must be given with a Dask collection: a fit needs targets.")
         shared = dask.delayed(_for_workers(reduction), pure=False, traverse=False)
-        leaves = [self._chain(shared, range(i, len(self._parts), self._n_chains())) for i in range(self._n_chains())]
+        n, n_chains = len(self._partitions), self._n_chains()
+        leaves = [self._chain(shared, range(i, n, n_chains)) for i in range(n_chains)]
         n_rows = dask.delayed(sum)([leaf[0] for leaf in leaves])
         results = [_tree(shared, [leaf[1][part] for leaf in leaves]) for part in range(reduction.n_parts)]
-        n, *finished = dask.compute(n_rows, *results)
-        report(n)
+        n_seen, *finished = dask.compute(n_rows, *results)
+        report(n_seen)
         return reduction.join(finished)
 
     def _n_chains(self) -> int:
         """Enough to keep every thread busy, and no more: each sends its sums over the network."""
-        return min(2 * _n_threads(), len(self._parts))
+        return min(2 * _n_threads(), len(self._partitions))
 
     def _chain(self, shared: Any, numbers: range) -> Any:
         """Task whose result is the number of rows used of some partitions, and the parts of their state."""
         state = None
         for number in numbers:
-            state = dask.delayed(_step, pure=False)(shared, state, number, *self._parts[number])
+            state = dask.delayed(_step, pure=False)(shared, state, number, *self._partitions[number])
         return dask.delayed(_parts_of, nout=2, pure=False)(shared, state)
 
     def predict(self, model: Any, return_std: bool, include_noise: bool) -> Any:
-        """Dask arrays of means, and standard deviations on request, computed partition by partition."""
-        from .output import check_fitted_on
-
-        check_fitted_on(model, self)
+        """Dask arrays of a fitted model's means, and standard deviations on request, one chunk per partition."""
         k = len(model.y_mean_)
         shared = dask.delayed(_for_workers(model), pure=False, traverse=False)
         answer = dask.delayed(_predict, pure=False)
@@ -124,7 +123,7 @@ class DaskSource(Source):
             da.from_delayed(
                 answer(shared, i, X, return_std, include_noise), shape=(size, (1 + return_std) * k), dtype=np.float64
             )
-            for i, ((X, _, _), size) in enumerate(zip(self._parts, self.sizes, strict=True))
+            for i, ((X, _, _), size) in enumerate(zip(self._partitions, self.sizes, strict=True))
         ]
         both = da.concatenate(blocks, allow_unknown_chunksizes=True)
         mean, std = both[:, :k], both[:, k:]
@@ -133,18 +132,19 @@ class DaskSource(Source):
         return (mean, std) if return_std else mean
 
 
-def _partitions(collection: Any) -> list[Any]:
+def _tasks(collection: Any) -> list[Any]:
+    """One task per partition."""
     # Optimised on its own, a data frame may put partitions of few columns together, and no longer match others.
     return list(np.ravel(collection.to_delayed(optimize_graph=False)))
 
 
 def _joined(X: Any, y: Any, sample_weight: Any) -> list[Any] | None:
-    """Partitions of a data frame with targets and weights from the same one, so that each file is read once.
+    """Tasks of a data frame with targets and weights from the same one, so that each file is read once.
 
     None where they are of another kind, or cannot be put side by side.
     """
     frame, d = X, len(X.columns)
-    if any(part is not None and not hasattr(part, "npartitions") for part in (y, sample_weight)):
+    if any(values is not None and not hasattr(values, "npartitions") for values in (y, sample_weight)):
         return None
     targets = [] if y is None else [y] if y.ndim == 1 else [y[name] for name in y.columns]
     names = [f"__nearfield_{i}" for i in range(len(targets) + 1)]
@@ -153,12 +153,12 @@ def _joined(X: Any, y: Any, sample_weight: Any) -> list[Any] | None:
             frame = frame.assign(**{name: column})
         if sample_weight is not None:
             frame = frame.assign(**{names[-1]: sample_weight})
-        parts = list(np.ravel(frame.to_delayed()))
+        tasks = list(np.ravel(frame.to_delayed()))
     except (ValueError, NotImplementedError, TypeError):
         return None
     k = len(targets)
     cut = dask.delayed(_cut, nout=3, pure=False)
-    cuts = [cut(part, d, k, y is not None and y.ndim == 1, sample_weight is not None) for part in parts]
+    cuts = [cut(task, d, k, y is not None and y.ndim == 1, sample_weight is not None) for task in tasks]
     return [(X, y if k else None, w if sample_weight is not None else None) for X, y, w in cuts]
 
 
@@ -242,5 +242,5 @@ def _finished(reduction: Reduction, states: list[Any]) -> Any:
 def _predict(model: Any, number: int, X: Any, return_std: bool, include_noise: bool) -> Any:
     batch = check_batch(X, None, None, f"Partition {number}", 0, with_y=False)
     answer = model._predict_points(batch.X, return_std, include_noise)
-    parts = [part.reshape(len(batch), -1) for part in (answer if return_std else (answer,))]
-    return np.concatenate(parts, axis=1)
+    answers = answer if return_std else (answer,)
+    return np.concatenate([values.reshape(len(batch), -1) for values in answers], axis=1)

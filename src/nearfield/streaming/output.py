@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..common.files import atomic
 from ..common.types import Floats
 from .batches import Batch, SourceError, rebatched
-from .source import Source, as_source
+from .inputs import as_source
+from .source import Source
 
 PREDICTED_ROWS = 1 << 18  # at a time: so many that each centre has work worth the call
 
@@ -72,15 +73,16 @@ def _rows(model: Any, source: Source) -> Iterator[Batch]:
 
 def predict_source(model: Any, source: Source, return_std: bool, include_noise: bool) -> Any:
     """All predictions for a source, in memory; for a Dask collection, Dask arrays that compute them."""
+    check_fitted_on(model, source)
     if hasattr(source, "predict"):
         return source.predict(model, return_std, include_noise)
     batches = rebatched(_rows(model, source), PREDICTED_ROWS)
-    parts = list(_predictions(model, batches, return_std, include_noise))
-    if not parts:
+    answers = list(_predictions(model, batches, return_std, include_noise))
+    if not answers:
         empty = model._predict_points(np.empty((0, model.n_features_in_)), return_std, include_noise)
-        parts = [empty if return_std else (empty, None)]
-    mean = np.concatenate([part for part, _ in parts])
-    return (mean, np.concatenate([part for _, part in parts if part is not None])) if return_std else mean
+        answers = [empty if return_std else (empty, None)]
+    mean = np.concatenate([means for means, _ in answers])
+    return (mean, np.concatenate([stds for _, stds in answers if stds is not None])) if return_std else mean
 
 
 def predict_to(
@@ -148,8 +150,8 @@ def _write(model: Any, source: Source, path: Path, return_std: bool, include_noi
     with opener(str(path), schema) as writer:
         batches = rebatched(_rows(model, source), PREDICTED_ROWS)
         for mean, std in _predictions(model, batches, return_std, include_noise):
-            parts = [part.reshape(len(mean), k) for part in (mean, std) if part is not None]
-            columns = [pyarrow.array(column) for column in np.concatenate(parts, axis=1).T]
+            answers = [values.reshape(len(mean), k) for values in (mean, std) if values is not None]
+            columns = [pyarrow.array(column) for column in np.concatenate(answers, axis=1).T]
             writer.write_batch(pyarrow.record_batch(columns, schema=schema))
             n += len(mean)
     return n

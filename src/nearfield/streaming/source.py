@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .batches import Batch, SourceError, check_batch, rebatched
 from .passes import Reduction
@@ -178,10 +176,10 @@ class BatchSource(Source):
                 return
             except Exception as error:
                 raise SourceError(f"{where} could not be read: {type(error).__name__}: {error}") from error
-            parts = item if isinstance(item, tuple) else (item,)
-            if not 1 <= len(parts) <= 3:
-                raise SourceError(f"{where} must be X, (X, y) or (X, y, sample_weight). Got {len(parts)} parts.")
-            X, y, weights = (*parts, None, None)[:3]
+            values = item if isinstance(item, tuple) else (item,)
+            if not 1 <= len(values) <= 3:
+                raise SourceError(f"{where} must be X, (X, y) or (X, y, sample_weight). Got {len(values)} parts.")
+            X, y, weights = (*values, None, None)[:3]
             self.single_target = y is None or np.ndim(y) == 1
             yield X, y, weights, where
             i, n = i + 1, n + len(X)
@@ -192,31 +190,3 @@ def check_batch_size(value: Any) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
         raise ValueError(f"The 'batch_size' argument must be an integer of at least 1. Got {value!r}.")
     return int(value)
-
-
-def refuse_source(estimator: object, X: Any) -> None:
-    """Refuse a source where all of X must be in memory."""
-    if isinstance(X, Source):
-        raise TypeError(
-            f"{type(estimator).__name__} needs all of X in memory and takes no source: LocalGPRegressor and "
-            "FeatureGPRegressor do."
-        )
-
-
-def as_source(X: Any, y: ArrayLike | None, sample_weight: ArrayLike | None) -> Source | None:
-    """`X` if it is a source, a source of it if it is a Dask collection, and None for anything else."""
-    if isinstance(X, str | os.PathLike):
-        raise TypeError(
-            f"The 'X' argument is the path {str(X)!r}; say how to read it: nearfield.sources has ParquetSource and "
-            "CSVSource."
-        )
-    if isinstance(X, Source):
-        for name, value in (("y", y), ("sample_weight", sample_weight)):
-            if value is not None:
-                raise ValueError(f"The {name!r} argument must be None where X is a source, which holds it already.")
-        return X
-    if type(X).__module__.partition(".")[0] in ("dask", "dask_expr"):
-        from .dask import DaskSource
-
-        return DaskSource(X, y, sample_weight)
-    return None

@@ -15,14 +15,15 @@ from typing import IO, Any, Protocol, Self
 import numpy as np
 
 from ...common.files import atomic, is_special
-from .reading import DELIMITERS, import_arrow
+from .parquet import import_arrow
+from .text import DELIMITERS
 
 
 class Writer(Protocol):
     """Takes columns, some rows at a time."""
 
     def write(self, columns: Sequence[Any]) -> None:
-        """Append rows; one sequence a column, floats as arrays with NaN for nothing."""
+        """Append rows; one sequence per column, floats as arrays with NaN for nothing."""
 
 
 @contextmanager
@@ -91,16 +92,18 @@ class _TextWriter:
     def __init__(self, handle: IO[str], columns: Sequence[str], delimiter: str) -> None:
         self._handle, self._columns = handle, columns
         self._csv = csv.writer(handle, delimiter=delimiter, lineterminator="\n")
+        self._quoting = csv.writer(handle, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL)
         # Quotes tell which delimiters in the header are part of a name.
-        ambiguous = any(d in column for column in columns for d in DELIMITERS)
-        quoting: Any = csv.QUOTE_ALL if ambiguous else csv.QUOTE_MINIMAL
-        csv.writer(handle, delimiter=delimiter, lineterminator="\n", quoting=quoting).writerow(columns)
+        ambiguous = any(c in column for column in columns for c in (*DELIMITERS, "\r"))
+        (self._quoting if ambiguous else self._csv).writerow(columns)
         if handle is sys.stdout:
             handle.flush()  # a pipe whose reader has gone says so now
 
     def write(self, columns: Sequence[Any]) -> None:
         cells = [_cells(name, column) for name, column in zip(self._columns, columns, strict=True)]
-        self._csv.writerows(zip(*cells, strict=True))
+        # Python before 3.13 does not quote a carriage return, which ends a line, too.
+        returns = any(isinstance(cell, str) and "\r" in cell for column in cells for cell in column)
+        (self._quoting if returns else self._csv).writerows(zip(*cells, strict=True))
         if self._handle is sys.stdout:
             self._handle.flush()
 

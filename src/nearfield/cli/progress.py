@@ -1,4 +1,4 @@
-"""Progress on standard error: one bar a stage, with the time left; nothing where that is not a terminal."""
+"""Progress on standard error: one bar per stage, with the time left; nothing where that is not a terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ._run import errors
+from .messages import errors
 
 
 @contextmanager

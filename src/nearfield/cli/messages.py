@@ -10,9 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from rich.console import Console
 from rich.markup import escape
 
-from ._run import CommandError, errors, printable
+errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class CommandError(Exception):
+    """Something the user can correct; its message is the one line they see."""
+
+
+def printable(text: str) -> str:
+    """Text without the characters that would steer a terminal: file and column names may be a stranger's."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def note(message: str) -> None:
@@ -55,7 +65,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def table(rows: list[list[str]]) -> str:
+def aligned(rows: list[list[str]]) -> str:
     """Rows of words in columns, the first flush left and the others flush right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = [

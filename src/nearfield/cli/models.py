@@ -16,9 +16,8 @@ from ..features import FourierFeatures
 from ..hyperparameters.learned import OnBoundWarning, on_bounds_message
 from ..reporting import inputs
 from ..streaming.tables import BATCH
-from ._data import Recipe, Training
-from ._output import counted, note
-from ._run import CommandError
+from .columns import Recipe
+from .messages import CommandError
 
 ALIKE = 10.0  # spreads of coordinates differ by less
 
@@ -126,21 +125,3 @@ def predict(model: Any, X: Floats, latent: bool = False) -> tuple[Floats, Floats
     """Means and standard deviations (m, k) of complete rows; those of observations unless `latent`."""
     mean, std = inputs.predict(model, X, include_noise=not latent)
     return mean.reshape(len(X), -1), std.reshape(len(X), -1)
-
-
-def say_what_was_read(data: Training, features_named: bool) -> None:
-    """Notes on columns and rows that are not used."""
-    if not features_named:
-        note(f"features: {', '.join(column.name for column in data.recipe.columns)}")
-    if data.left_out:
-        listed = ", ".join(f"{name or 'a column'} ({why})" for name, why in data.left_out.items())
-        hint = "; --one-hot turns text into columns of zeros and ones" if "text" in data.left_out.values() else ""
-        note(f"left out: {listed}{hint}")
-    if np.ptp(data.y) == 0:
-        note(f"the target is {data.y[0]:g} in every row: there is nothing to learn")
-    for name, values in zip(data.recipe.names, data.X.T, strict=True):
-        if np.ptp(values) == 0:
-            note(f"column {name!r} is {values[0]:g} in every row: it tells nothing")
-    if data.n_dropped:
-        listed = ", ".join(f"{name} {n}" for name, n in data.missing.items())
-        note(f"dropped {counted(data.n_dropped, 'row')} of {data.n_rows} with missing values ({listed})")

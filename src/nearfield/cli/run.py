@@ -9,27 +9,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
+
+from . import app
+from .messages import CommandError, errors, printable
 
 # Typer carries a click of its own or takes the installed one, by its version; this is the base of either's errors.
 UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
-errors = Console(stderr=True, highlight=False, soft_wrap=True)
-
-
-class CommandError(Exception):
-    """Something the user can correct; its message is the one line they see."""
-
 
 def run(argv: Sequence[str] | None) -> int:
     """Run the command in `argv` (that of the process where None) and answer with the exit code."""
-    from ._app import app
-
     shown = warnings.showwarning
     warnings.showwarning = _show_warning
     try:
-        code = app(args=None if argv is None else list(argv), prog_name="nearfield", standalone_mode=False)
+        code = app.app(args=None if argv is None else list(argv), prog_name="nearfield", standalone_mode=False)
         sys.stdout.flush()
         if code == 130:  # Typer may have caught the Ctrl-C
             raise KeyboardInterrupt
@@ -60,11 +54,6 @@ def _closed_pipe() -> int:
     # What is left in the buffer must not raise again when Python closes it.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 128 + 13
-
-
-def printable(text: str) -> str:
-    """Text without the characters that would steer a terminal: file and column names may be a stranger's."""
-    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def complain(message: str, code: int) -> int:

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import bench, demo, evaluate, fit, info, predict, report
-from .reproduce import reproduce
+from . import bench, demo, evaluate, fit, info, predict, report, reproduce
 
 app = typer.Typer(
     name="nearfield",
@@ -42,4 +41,4 @@ app.command("info", epilog=info.EXAMPLES, no_args_is_help=True)(info.command)
 app.command("report", epilog=report.EXAMPLES, no_args_is_help=True)(report.command)
 app.command("demo", epilog=demo.EXAMPLES)(demo.command)
 app.command("bench", epilog=bench.EXAMPLES)(bench.command)
-app.command()(reproduce)
+app.command("reproduce")(reproduce.command)

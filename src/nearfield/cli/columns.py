@@ -1,0 +1,198 @@
+"""From columns of a table to the numbers a model takes."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..common import memory
+from ..common.types import Booleans, Floats
+from ..persistence import files as io
+from ..persistence.checks import conform
+from ..streaming.tables import Table, TableRows
+from .messages import CommandError, counted, note
+
+_COPIES = 3  # of all numbers, while they are put together
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column used as it is, or as one column of zeros and ones for each of its `categories`."""
+
+    name: str
+    categories: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the columns of a table become the features of a model, when it is made and whenever it predicts."""
+
+    columns: tuple[Column, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the features."""
+        return [
+            name
+            for column in self.columns
+            for name in (
+                [column.name] if column.categories is None else [f"{column.name}={c}" for c in column.categories]
+            )
+        ]
+
+    @property
+    def is_number(self) -> Booleans:
+        """Which features are numbers of the table, and not zeros and ones made of text."""
+        return np.array([c.categories is None for c in self.columns for _ in c.categories or ("",)])
+
+    def matrix(self, batch: TableRows) -> tuple[Floats, dict[str, Booleans]]:
+        """Features (n, p), NaN where they are missing, and which rows (n,) have a category unknown to the model."""
+        blocks: list[Floats] = []
+        unknown: dict[str, Booleans] = {}
+        for column in self.columns:
+            if column.categories is None:
+                blocks.append(batch.numbers(column.name)[:, None])
+                continue
+            texts = batch.texts(column.name)
+            blocks.append(indicators(column.categories, texts))
+            familiar = {None, *column.categories}
+            unknown[column.name] = np.array([text not in familiar for text in texts])
+        return np.concatenate(blocks, axis=1), unknown
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The recipe for the metadata of a model file."""
+        return [
+            {"name": c.name, "kind": "number"}
+            if c.categories is None
+            else {"name": c.name, "kind": "one-hot", "categories": list(c.categories)}
+            for c in self.columns
+        ]
+
+    @classmethod
+    def from_json(cls, value: Any) -> Recipe:
+        """The recipe from such metadata; raises ValueError or LookupError where it is none."""
+        conform(value, list)
+        for c in value:
+            conform(c, dict)
+            conform(c["name"], str)
+            conform(c["kind"], str)
+        with_words = [c for c in value if c["kind"] == "one-hot"]
+        for c in with_words:
+            conform(c["categories"], list[str])
+        return cls(tuple(Column(c["name"], tuple(c["categories"]) if c in with_words else None) for c in value))
+
+
+class Unused:
+    """Counts of rows that could not be used: with missing values, and with categories unknown to the model."""
+
+    def __init__(self) -> None:
+        self.n_missing = 0
+        self.unknown: dict[str, int] = {}
+
+    def add(self, unused: Any, unknown: dict[str, Booleans]) -> None:
+        """Count rows (n,), and those of them with an unknown category by column."""
+        strange = np.any([*unknown.values(), np.zeros(len(unused), dtype=bool)], axis=0)
+        self.n_missing += int((unused & ~strange).sum())
+        for name, rows in unknown.items():
+            if rows.any():
+                self.unknown[name] = self.unknown.get(name, 0) + int(rows.sum())
+
+    def say(self, what: str, n: int) -> None:
+        """Note what became of them, of `n` rows."""
+        if self.n_missing:
+            note(f"{what} {counted(self.n_missing, 'row')} of {n} with missing values")
+        for column, count in self.unknown.items():
+            note(f"{what} {counted(count, 'row')} of {n} with a value of {column!r} unknown to the model")
+
+
+def split_names(text: str | None) -> list[str]:
+    """Names separated by commas; quotes protect a comma."""
+    if text is None:
+        return []
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), []) if name.strip()]
+
+
+def require_columns(table: Table, names: Sequence[str], where: str = "") -> None:
+    """Refuse a table without these columns."""
+    for name in names:
+        if name in table.columns:
+            continue
+        message = f"{table.name} has no column {name!r}{where}."
+        near = difflib.get_close_matches(name, table.columns, 1)
+        if len(table.columns) == 1 and name in table.columns[0].split():
+            message += " Its first line has blanks between names: put commas, semicolons or tabs there."
+        elif near:
+            message += f" Did you mean {near[0]!r}?"
+        elif "".join(table.columns[:1]).startswith("#"):
+            message += " Its first line begins with #, and should be the row of column names."
+        elif all(_is_number(column) for column in table.columns):
+            message += " Its first row holds numbers, so it seems to have no header."
+        else:
+            shown = ", ".join(column or "(no name)" for column in table.columns[:12])
+            message += f" It has {shown}{', ...' if len(table.columns) > 12 else ''}."
+        raise CommandError(message)
+
+
+def require_room(table: Table, n_rows: int, n_columns: int) -> None:
+    """Refuse a table whose rows so far, of so many columns, fill the memory: a small file may hold very many."""
+    memory.require(
+        _COPIES * 8.0 * n_rows * n_columns,
+        f"{table.name}, of which {n_rows} rows were read,",
+        "Take fewer rows, or fit from Python with a source (see nearfield.sources).",
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def load_model(path: str) -> tuple[Any, dict[str, Any]]:
+    """A model and its metadata; columns, where a file names them, must be those of the model."""
+    gp, metadata = io.load_with_metadata(path)
+    if "columns" in metadata:
+        try:
+            n = len(Recipe.from_json(metadata["columns"]).names)
+        except (LookupError, ValueError):
+            raise CommandError(f"{path} names its columns in a way that cannot be read here.") from None
+        if n != gp.n_features_in_:
+            raise CommandError(f"{path} names other columns than its model takes.")
+    return gp, metadata
+
+
+def recipe_of(gp: Any, metadata: dict[str, Any], table: Table, kept: list[str]) -> Recipe:
+    """How a model uses the columns of a table.
+
+    As its file says; for a model saved in Python, by the names it knows, or by their number, not counting those `kept`
+    for other ends.
+    """
+    if "columns" in metadata:
+        recipe = Recipe.from_json(metadata["columns"])
+    elif hasattr(gp, "feature_names_in_"):
+        recipe = Recipe(tuple(Column(name) for name in gp.feature_names_in_))
+    else:
+        free = [name for name in table.columns if name not in kept or len(kept) == len(table.columns)]
+        if len(free) != gp.n_features_in_:
+            raise CommandError(
+                f"The model takes {gp.n_features_in_} columns, whose names it does not know, and {table.name} has "
+                f"{len(free)}."
+            )
+        recipe = Recipe(tuple(Column(name) for name in free))
+    require_columns(table, [column.name for column in recipe.columns], ", which the model predicts from")
+    return recipe
+
+
+def indicators(categories: tuple[str, ...], texts: Sequence[str | None]) -> Floats:
+    """A column of zeros and ones for each category; NaN in all of them where the text is missing or no category."""
+    rows = np.concatenate([np.eye(len(categories)), np.full((1, len(categories)), np.nan)])
+    places = {category: i for i, category in enumerate(categories)}
+    result: Floats = rows[[places.get(text, -1) if text is not None else -1 for text in texts]]
+    return result

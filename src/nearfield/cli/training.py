@@ -1,0 +1,205 @@
+"""A table read for a model: its target and features in memory, and what was left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..common.types import Floats
+from ..streaming.tables import BadValueError, Table, TableRows, open_table
+from .columns import Column, Recipe, indicators, require_columns, require_room, split_names
+from .messages import CommandError, counted, note
+
+MAX_CATEGORIES = 100
+_COMMAS = "numbers with commas; write a decimal point and no other separators"
+
+
+@dataclass(frozen=True)
+class Training:
+    """A table read for a model.
+
+    Attributes
+    ----------
+    name : str
+        Of the file.
+    X, y : ndarray
+        Rows without missing values.
+    recipe : Recipe
+    target : str
+    n_rows : int
+        Of the file.
+    missing : dict
+        Column -> rows in which it is missing.
+    left_out : dict
+        Column -> why it is no feature, where features were not named.
+    """
+
+    name: str
+    X: Floats
+    y: Floats
+    recipe: Recipe
+    target: str
+    n_rows: int
+    missing: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def n_dropped(self) -> int:
+        """Rows with missing values."""
+        return self.n_rows - len(self.y)
+
+
+def read_training(
+    path: str,
+    target: str,
+    features: str | None = None,
+    identifier: str | None = None,
+    one_hot: str | None = None,
+    encoding: str | None = None,
+) -> Training:
+    """Read target and features; rows where one is missing are dropped, and counted."""
+    with open_table(path, encoding) as table:
+        named, texts = split_names(features), split_names(one_hot)
+        require_columns(table, [target, *named, *texts, *([identifier] if identifier else [])])
+        for name in (*named, *texts):
+            if name == target:
+                raise CommandError(f"The target {target!r} cannot be a feature as well.")
+        taken = {target, identifier, *texts, ""}
+        candidates = [c for c in (named or table.columns) if c not in (texts if named else taken)]
+        columns = {name: _Numbers(name, must=bool(named)) for name in candidates}
+        columns[target] = _Numbers(target, must=True, is_target=True)
+        words: dict[str, list[str | None]] = {name: [] for name in texts}
+        n_rows = 0
+        for batch in table.batches():
+            n_rows += batch.n_rows
+            require_room(table, n_rows, len(columns) + len(words))
+            for column in columns.values():
+                column.add(batch)
+            for name, collected in words.items():
+                collected.extend(batch.texts(name))
+    if n_rows == 0:
+        raise CommandError(f"{table.name} has a header and no rows.")
+    return _assemble(table, target, named or table.columns, columns, words, texts, n_rows)
+
+
+class _Numbers:
+    """A column collected batch by batch; one that was not asked for may turn out to be text."""
+
+    def __init__(self, name: str, must: bool, is_target: bool = False) -> None:
+        self.name, self.must, self.is_target = name, must, is_target
+        self._values: list[Floats] = []
+        self._bad: BadValueError | None = None
+        self._n_numbers = self._n_words = 0
+
+    def add(self, batch: TableRows) -> None:
+        if self._bad is None:
+            try:
+                self._values.append(batch.numbers(self.name))
+                return
+            except BadValueError as error:
+                if self.must:
+                    raise self._advised(error, batch) from None
+                self._bad = error
+                self._n_numbers = int(sum(np.count_nonzero(~np.isnan(values)) for values in self._values))
+        numbers, words = batch.count_numbers(self.name)
+        self._n_numbers += numbers
+        self._n_words += words
+
+    def _advised(self, error: BadValueError, batch: TableRows) -> Exception:
+        numbers, words = batch.count_numbers(self.name)
+        if numbers >= words or self.is_target or error.is_date or error.has_comma:
+            return error
+        return CommandError(f"{error} Leave the column out, or turn its text into columns with --one-hot {self.name}.")
+
+    def what_else(self) -> str | None:
+        """What the column holds where most cells are no numbers; a few of those among numbers are mistakes."""
+        if self._bad is None:
+            return None
+        if self._n_numbers >= self._n_words:
+            raise self._bad
+        return "dates" if self._bad.is_date else _COMMAS if self._bad.has_comma else "text"
+
+    def values(self) -> Floats:
+        return np.concatenate(self._values)
+
+
+def _assemble(
+    table: Table,
+    target: str,
+    order: list[str],
+    columns: dict[str, _Numbers],
+    words: dict[str, list[str | None]],
+    texts: list[str],
+    n_rows: int,
+) -> Training:
+    left_out = {name: kind for name, column in columns.items() if (kind := column.what_else())}
+    values = {name: column.values() for name, column in columns.items() if name not in left_out}
+    for name in [name for name, v in values.items() if np.isnan(v).all()]:
+        if columns[name].must:
+            raise CommandError(f"{table.name}: column {name!r} has no values.")
+        del values[name]
+        left_out[name] = "empty"
+    if "" in order:
+        left_out[""] = "no name"
+    if table.n_nameless:
+        left_out[f"{table.n_nameless} columns"] = "no name"
+    used = [*dict.fromkeys(n for n in order if n in values and n != target and n not in texts), *texts]
+    if not used:
+        commas = [repr(name) for name, why in left_out.items() if why == _COMMAS]
+        hint = f" The numbers of {', '.join(commas)} have commas: write a decimal point and no other separators."
+        raise CommandError(
+            f"{table.name} has no column of numbers besides {target!r} to predict from.{hint if commas else ''}"
+        )
+    recipe = Recipe(
+        tuple(Column(name, _categories(table, name, words[name]) if name in words else None) for name in used)
+    )
+    X, missing = _stack(recipe, values, words)
+    missing[target] = int(np.isnan(values[target]).sum())
+    kept = ~np.isnan(values[target]) & ~np.isnan(X).any(axis=1)
+    if kept.sum() < 2:
+        raise CommandError(
+            f"{table.name} has {int(kept.sum())} of {n_rows} rows without missing values, and a model needs at least 2."
+        )
+    X, y = X[kept], values[target][kept]
+    missing = {name: n for name, n in missing.items() if n}
+    return Training(table.name, X, y, recipe, target, n_rows, missing, left_out)
+
+
+def _categories(table: Table, name: str, texts: list[str | None]) -> tuple[str, ...]:
+    categories = sorted({text for text in texts if text is not None})
+    if not 2 <= len(categories) <= MAX_CATEGORIES:
+        raise CommandError(
+            f"{table.name}: column {name!r} has {len(categories)} different values, and --one-hot takes 2 to "
+            f"{MAX_CATEGORIES}."
+        )
+    return tuple(categories)
+
+
+def _stack(
+    recipe: Recipe, values: dict[str, Floats], words: dict[str, list[str | None]]
+) -> tuple[Floats, dict[str, int]]:
+    blocks = [
+        values[column.name][:, None] if column.categories is None else indicators(column.categories, words[column.name])
+        for column in recipe.columns
+    ]
+    missing = {c.name: int(np.isnan(block).any(axis=1).sum()) for c, block in zip(recipe.columns, blocks, strict=True)}
+    return np.concatenate(blocks, axis=1), missing
+
+
+def say_what_was_read(data: Training, features_named: bool) -> None:
+    """Notes on columns and rows that are not used."""
+    if not features_named:
+        note(f"features: {', '.join(column.name for column in data.recipe.columns)}")
+    if data.left_out:
+        listed = ", ".join(f"{name or 'a column'} ({why})" for name, why in data.left_out.items())
+        hint = "; --one-hot turns text into columns of zeros and ones" if "text" in data.left_out.values() else ""
+        note(f"left out: {listed}{hint}")
+    if np.ptp(data.y) == 0:
+        note(f"the target is {data.y[0]:g} in every row: there is nothing to learn")
+    for name, values in zip(data.recipe.names, data.X.T, strict=True):
+        if np.ptp(values) == 0:
+            note(f"column {name!r} is {values[0]:g} in every row: it tells nothing")
+    if data.n_dropped:
+        listed = ", ".join(f"{name} {n}" for name, n in data.missing.items())
+        note(f"dropped {counted(data.n_dropped, 'row')} of {data.n_rows} with missing values ({listed})")
