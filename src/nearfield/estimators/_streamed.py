@@ -21,8 +21,8 @@ from ..local.predictor import LocalPredictor
 from ..solvers.statistics import Statistics
 from ..streaming import centers as coverage
 from ..streaming.batches import Batch, SourceError
-from ..streaming.centers import MAX_COLUMNS, Occupied
-from ..streaming.neighbours import make_blocks, world_maker
+from ..streaming.centers import MAX_LATTICE_COLUMNS, Occupied
+from ..streaming.neighbours import make_blocks, neighbourhood_maker
 from ..streaming.output import check_fitted_on
 from ..streaming.passes import Passes, Reduction, Sample, Sampled
 from ..streaming.predictor import StreamedPredictor
@@ -111,7 +111,7 @@ def fit_local(
     kernel = Kernel(model.kernel_.length_scales / unit, model.kernel_.variances)
     noise = model._noise_model()
     data = TrainingSet.of(in_units(rows.X, unit), rows.targets - model._offset, noise(len(rows), rows.weights))
-    worlds = world_maker(passes, sampled, unit, model._offset, noise)
+    worlds = neighbourhood_maker(passes, sampled, unit, model._offset, noise)
     choice = model._choose(kernel, data, request, rng, n_samples=sampled.n, worlds=worlds)
     clock.lap("tuning")
 
@@ -151,8 +151,8 @@ def _place(
     """Centres for all rows, and the cells that may be asked for beyond them, if there is memory for their models."""
     unit, d = model._unit, data.X.shape[1]
     if isinstance(kind, str) and kind == "auto":
-        kind = "grid" if d <= MAX_COLUMNS else "net"
-    opens = bool(model.open_centers) and spacing is not None and plan.radius is not None and d <= MAX_COLUMNS
+        kind = "grid" if d <= MAX_LATTICE_COLUMNS else "net"
+    opens = bool(model.open_centers) and spacing is not None and plan.radius is not None and d <= MAX_LATTICE_COLUMNS
     is_grid = isinstance(kind, str) and kind == "grid" and spacing is not None
     lattice, occupied = None, None
     if spacing is not None:
