@@ -183,7 +183,7 @@ def test_data_taken_in_later_must_fit_into_memory(monkeypatch):
 @pytest.mark.filterwarnings("ignore:tolerance")
 def test_a_tolerance_out_of_reach_never_gives_a_worse_model(monkeypatch):
     """In many columns features around one centre are all there is, beyond where the exact process can be afforded."""
-    monkeypatch.setattr("nearfield.local.by_radius.MAX_EXACT", 3000)
+    monkeypatch.setattr("nearfield.local.choices.EXACT_FALLBACK_UP_TO", 3000)
     rng = np.random.RandomState(0)
     X = rng.uniform(0, 3, (4000, 5))
     y = np.sin(X @ rng.standard_normal(5)) + 0.1 * rng.standard_normal(4000)

@@ -1,5 +1,6 @@
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,9 +8,13 @@ import pytest
 from nearfield import ExactGPRegressor, LocalGPRegressor, MaclaurinFeatures, TaylorFeatures, metrics
 from nearfield.kernels import Kernel
 from nearfield.local import by_radius as tuning
+from nearfield.local import choices
 from nearfield.local.by_radius import choose
 from nearfield.local.choices import Request, exact_cost
 from nearfield.local.neighbourhoods import TrainingSet
+from nearfield.local.one_center import NestedSubsets, OneCenterSearch
+from nearfield.local.plan import Plan
+from nearfield.local.probes import make_neighbourhoods
 
 KERNEL = Kernel.gaussian(1.0)
 NOISE = 0.09
@@ -121,13 +126,114 @@ def test_the_choice_is_the_cheapest_measured_that_meets_the_tolerance():
     n_others = 0
     for seed in range(3):
         choice = choose(KERNEL, data, Request(1e-2), 1, np.random.RandomState(seed))
-        latest = {id(trial.candidate): trial for trial in choice.trials}  # some are measured again, in more worlds
+        latest = {id(trial.candidate): trial for trial in choice.trials}  # some are measured again, at more probes
         chosen = latest.pop(id(choice.candidate))
         assert chosen.divergence == choice.divergence
-        others = [trial for trial in latest.values() if trial.divergence + trial.error <= tuning.MARGIN * 1e-2]
+        others = [
+            trial for trial in latest.values() if trial.divergence + trial.error <= tuning.RadiusSearch.share * 1e-2
+        ]
         n_others += len(others)
         assert all(chosen.cost <= trial.cost for trial in others)
     assert n_others > 0
+
+
+# ---- confirmation ------------------------------------------------------------------------------------------------
+
+
+class Recorder:
+    """Makes neighbourhoods of probes, changes those that choose or those that confirm, and remembers them."""
+
+    def __init__(self, flattered=None, worsened=None):
+        self.flattered, self.worsened, self.sets, self.rows = flattered, worsened, [], []
+
+    def __call__(self, kernel, data, rows, radius, n, n_jobs, rng):
+        choosing = not self.rows or np.array_equal(rows, self.rows[0])
+        if choosing and self.flattered is not None:
+            made = make_neighbourhoods(kernel, data, rows, radius, 5 * n, n_jobs, rng)
+            made = sorted(made, key=self.flattered)[:n]
+        else:
+            made = make_neighbourhoods(kernel, data, rows, radius, n, n_jobs, rng)
+        if not choosing and self.worsened is not None:
+            made = [self.worsened(neighbourhood) for neighbourhood in made]
+        self.sets.append(made)
+        self.rows.append(rows)
+        return made
+
+
+def training_set(X, y):
+    return TrainingSet.of(X, y[:, None], np.full(len(X), NOISE))
+
+
+def assert_measured_at(choice, probed):
+    values = np.array([p.divergence(choice.candidate) for p in probed])
+    np.testing.assert_allclose(choice.divergence, values.mean(), rtol=1e-9)
+    np.testing.assert_allclose(choice.error, values.std(ddof=1) / len(values) ** 0.5, rtol=1e-9)
+    assert choice.n_probes == sum(p.n_probes for p in probed)
+
+
+@pytest.mark.filterwarnings("ignore:tolerance")
+@pytest.mark.parametrize("given", [{}, {"radius": 2.5}, {"radius": 1.0}], ids=str)
+def test_the_figure_is_from_probes_that_had_no_part_in_the_choice(given):
+    recorder = Recorder()
+    data = training_set(*clumped(2000, 2))
+    choice = choose(KERNEL, data, Request(1e-2, **given), 1, np.random.RandomState(0), worlds=recorder)
+    assert len(recorder.sets) > 1
+    assert_measured_at(choice, recorder.sets[-1])
+    last = recorder.rows.pop()
+    assert not any(np.intersect1d(last, rows).size for rows in recorder.rows)
+
+
+def test_what_only_looks_good_where_it_was_chosen_is_given_up():
+    """The probes that choose are those where a small radius does well."""
+    small = choices.Candidate(1.0, Plan(KERNEL, 2.0, None), "")
+    recorder = Recorder(flattered=lambda neighbourhood: neighbourhood.divergence(small))
+    data = training_set(*clumped(2500, 2))
+    choice = choose(KERNEL, data, Request(1e-3), 1, np.random.RandomState(1), worlds=recorder)
+    choosing = next(i for i, rows in enumerate(recorder.rows) if not np.array_equal(rows, recorder.rows[0]))
+    first_fresh = recorder.sets[choosing]
+    rejected = [t for t in choice.trials if t.divergence + t.error > 1e-3]
+    assert len(recorder.sets) - choosing > 1  # more than one confirmation
+    assert any(np.isclose(t.divergence, np.mean([p.divergence(t.candidate) for p in first_fresh])) for t in rejected)
+    assert choice.met
+    assert choice.divergence + choice.error <= 1e-3
+    assert_measured_at(choice, recorder.sets[-1])
+
+
+@pytest.mark.parametrize("n_exact", [0, 12_000])
+def test_a_choice_that_nothing_confirms(monkeypatch, n_exact):
+    monkeypatch.setattr(choices, "EXACT_FALLBACK_UP_TO", n_exact)
+    recorder = Recorder(worsened=lambda neighbourhood: replace(neighbourhood, mean=neighbourhood.mean + 1.0))
+    data = training_set(*synthetic(2000, 2, 12.0))
+    choice = choose(KERNEL, data, Request(1e-2), 1, np.random.RandomState(0), worlds=recorder)
+    if n_exact:
+        assert choice.candidate.plan.is_exact
+        assert choice.reason == "nothing cheaper meets the tolerance"
+    else:
+        assert not choice.met
+        assert choice.reason == choices.CLOSEST
+        assert choice.divergence > 0.1
+        assert_measured_at(choice, recorder.sets[-1])
+
+
+def test_one_centre_is_confirmed_on_other_subsets(monkeypatch):
+    made = []
+
+    def make(self, rows):
+        made.append((original(self, rows), rows))
+        return made[-1][0]
+
+    original = OneCenterSearch.make_probed
+    monkeypatch.setattr(OneCenterSearch, "make_probed", make)
+    rng = np.random.RandomState(0)
+    X = rng.uniform(0, 1.0, (1800, 5))
+    data = training_set(X, np.sin(X.sum(axis=1)) + NOISE**0.5 * rng.standard_normal(1800))
+    choice = choose(KERNEL, data, Request(1e-2), 1, rng)
+    assert len(made) >= 2
+    ([last], rows) = made[-1]
+    assert isinstance(last, NestedSubsets)
+    np.testing.assert_allclose(choice.divergence, last.divergence(choice.candidate), rtol=1e-9)
+    assert choice.n_probes == last.n_probes
+    assert not np.intersect1d(rows, made[0][1]).size
 
 
 # ---- which way out -----------------------------------------------------------------------------------------------
@@ -166,7 +272,7 @@ def test_what_neighbourhoods_cannot_do_the_exact_process_does():
 
 
 def test_a_tolerance_that_cannot_be_met_is_said_with_what_was_reached(monkeypatch):
-    monkeypatch.setattr(tuning, "MAX_EXACT", 1000)
+    monkeypatch.setattr(choices, "EXACT_FALLBACK_UP_TO", 1000)
     X, y = synthetic(1800, 3, 4.0)
     with pytest.warns(UserWarning, match="tolerance=1e-09 could not be met") as caught:
         model = LocalGPRegressor(**FIXED, tolerance=1e-9).fit(X, y)
@@ -262,7 +368,7 @@ def test_a_radius_too_large_for_any_degree_is_kept_all_the_same(d, radius):
     X, y = synthetic(500, d, WIDTHS[d] / 2)
     model = LocalGPRegressor(**FIXED, radius=radius).fit(X, y)
     assert model.radius_ == radius
-    assert model.feature_map_.n_components <= tuning.MAX_COLUMNS
+    assert model.feature_map_.n_components <= tuning.MAX_FEATURES
     assert model.report_.divergence is not None
 
 

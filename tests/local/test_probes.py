@@ -7,10 +7,12 @@ from nearfield import metrics
 from nearfield.features import taylor
 from nearfield.kernels import Kernel
 from nearfield.local import probes
+from nearfield.local.choices import Candidate
 from nearfield.local.features import LocalFeatures
 from nearfield.local.neighbourhoods import TrainingSet
-from nearfield.local.plan import Plan
-from nearfield.local.probes import cell_radius, make_subset_worlds, make_worlds
+from nearfield.local.one_center import make_subsets
+from nearfield.local.plan import Plan, feature_cost, kernel_cost
+from nearfield.local.probes import NeighbourhoodSample, cell_radius, make_neighbourhoods
 from nearfield.solvers.posterior import KernelPosterior
 
 KERNEL = Kernel.gaussian(1.0, 1.3)
@@ -25,74 +27,101 @@ def training(n=600, d=2, width=8.0, seed=0):
     return TrainingSet.of(X, y, NOISE * rng.uniform(0.5, 2.0, n))
 
 
-def worlds_of(data, radius=3.0, n_worlds=12, n_jobs=1, seed=0, kernel=KERNEL):
-    return make_worlds(kernel, data, radius, n_worlds, n_jobs, np.random.RandomState(seed))
+def neighbourhoods_of(data, radius=3.0, n=12, n_jobs=1, seed=0, rows=None):
+    rows = np.arange(len(data.X)) if rows is None else rows
+    return make_neighbourhoods(KERNEL, data, rows, radius, n, n_jobs, np.random.RandomState(seed))
 
 
-# ---- worlds ------------------------------------------------------------------------------------------------------
+def rows_of(neighbourhood):
+    """Which of the training points are present."""
+    return neighbourhood.sample.y[:, 0].astype(int)
+
+
+# ---- neighbourhoods ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_a_world_is_what_lies_around_a_training_point_set_aside(d):
+def test_a_neighbourhood_is_what_lies_around_a_training_point_set_aside(d):
     data = training(d=d)
-    for world in worlds_of(data):
-        known = world.y[:, 0].astype(int)
-        origin = data.X[known[0]] - world.X[0]
-        np.testing.assert_allclose(data.X[known] - origin, world.X, atol=1e-12)
-        np.testing.assert_array_equal(data.noise[known], world.noise)
+    for neighbourhood in neighbourhoods_of(data):
+        sample, present = neighbourhood.sample, rows_of(neighbourhood)
+        origin = data.X[present[0]] - sample.X[0]
+        np.testing.assert_allclose(data.X[present] - origin, sample.X, atol=1e-12)
+        np.testing.assert_array_equal(data.noise[present], sample.noise)
         inside = set(np.flatnonzero(np.linalg.norm(data.X - origin, axis=1) <= 3.0).tolist())
-        aside = inside - set(known.tolist())
-        assert len(aside) == len(world.probes)
+        set_aside = inside - set(present.tolist())
+        assert len(set_aside) == neighbourhood.n_probes
         # The probes are those set aside: as training points lie, and out of the candidate's sight.
-        expected = data.X[sorted(aside)] - origin
-        order = np.lexsort(world.probes.T)
-        np.testing.assert_allclose(world.probes[order], expected[np.lexsort(expected.T)], atol=1e-12)
-        np.testing.assert_array_equal(world.probes[0], 0.0)
-        assert np.all(np.linalg.norm(world.probes, axis=1) <= 1.0)
-        np.testing.assert_array_equal(world.counts, 1.0)
+        expected = data.X[sorted(set_aside)] - origin
+        order = np.lexsort(neighbourhood.probes.T)
+        np.testing.assert_allclose(neighbourhood.probes[order], expected[np.lexsort(expected.T)], atol=1e-12)
+        np.testing.assert_array_equal(neighbourhood.probes[0], 0.0)
+        assert np.all(np.linalg.norm(neighbourhood.probes, axis=1) <= 1.0)
+        np.testing.assert_array_equal(sample.counts, 1.0)
+        assert sample.n_points == len(present)
+
+
+def test_probes_are_among_the_rows_given():
+    data = training(n=2000)
+    rows = np.arange(0, 2000, 4)
+    set_aside = []
+    for neighbourhood in neighbourhoods_of(data, rows=rows):
+        origin = data.X[rows_of(neighbourhood)[0]] - neighbourhood.sample.X[0]
+        gaps = np.linalg.norm(data.X[:, None] - origin - neighbourhood.probes, axis=2)
+        set_aside.append(np.argmin(gaps, axis=0))
+        assert np.all(gaps.min(axis=0) < 1e-9)
+    assert max(map(len, set_aside)) > 1
+    assert np.isin(np.concatenate(set_aside), rows).all()
 
 
 @pytest.mark.parametrize("radius", [4.0, 6.0])
 @pytest.mark.parametrize("d", [1, 2, 4])
-def test_the_reference_is_the_exact_process_in_the_world(d, radius):
-    for world in worlds_of(training(d=d), radius, n_worlds=6):
-        exact = KernelPosterior.from_points(KERNEL, world.X, world.y[:, 1:], world.noise)
-        mean, variance = exact.mean_and_variance(world.probes)
-        kl = metrics.kl_divergence(world.mean[:, 1], world.variance + NOISE, mean[:, 0], variance + NOISE)
-        assert kl.max() < 10.0 ** (-2 - radius)
+def test_the_reference_is_the_exact_process_in_the_neighbourhood(d, radius):
+    for neighbourhood in neighbourhoods_of(training(d=d), radius, n=6):
+        sample = neighbourhood.sample
+        exact = KernelPosterior.from_points(KERNEL, sample.X, sample.y[:, 1:], sample.noise)
+        mean, variance = exact.mean_and_variance(neighbourhood.probes)
+        reference = neighbourhood.mean[:, 1], neighbourhood.variance + NOISE
+        assert metrics.kl_divergence(*reference, mean[:, 0], variance + NOISE).max() < 10.0 ** (-2 - radius)
 
 
-def test_worlds_depend_on_the_seed_alone():
+def test_neighbourhoods_depend_on_the_seed_alone():
     data = training()
-    first, again, other = (worlds_of(data, seed=s, n_jobs=j) for s, j in ((1, 1), (1, 2), (2, 1)))
+    first, again, other = (neighbourhoods_of(data, seed=s, n_jobs=j) for s, j in ((1, 1), (1, 2), (2, 1)))
     for a, b in zip(first, again, strict=True):
-        np.testing.assert_array_equal(a.X, b.X)
+        np.testing.assert_array_equal(a.sample.X, b.sample.X)
         np.testing.assert_array_equal(a.probes, b.probes)
         np.testing.assert_array_equal(a.mean, b.mean)
-        np.testing.assert_array_equal(a.direction, b.direction)
-    assert not np.array_equal(first[0].direction, other[0].direction)
+        np.testing.assert_array_equal(a.directions, b.directions)
+    assert not np.array_equal(first[0].directions, other[0].directions)
 
 
-def test_there_are_no_more_worlds_than_points():
-    assert len(worlds_of(training(n=5), n_worlds=20)) == 5
+def test_there_are_no_more_neighbourhoods_than_points():
+    assert len(neighbourhoods_of(training(n=5), n=20)) == 5
 
 
-def test_lonely_points_have_empty_worlds():
+def test_lonely_points_have_empty_neighbourhoods():
     data = training(n=20, width=1e6)
-    plan = Plan(KERNEL, 2.0, None)
-    for world in worlds_of(data):
-        assert world.X.shape == (0, 2)
-        np.testing.assert_array_equal(world.mean, 0.0)
-        np.testing.assert_allclose(world.variance, 1.3)
-        assert world.divergence(plan, 1.0) == 0.0
+    candidate = Candidate(1.0, Plan(KERNEL, 2.0, None), "")
+    for neighbourhood in neighbourhoods_of(data):
+        assert neighbourhood.sample.X.shape == (0, 2)
+        np.testing.assert_array_equal(neighbourhood.mean, 0.0)
+        np.testing.assert_allclose(neighbourhood.variance, 1.3)
+        assert neighbourhood.divergence(candidate) == 0.0
 
 
-# ---- candidates in worlds ----------------------------------------------------------------------------------------
+# ---- candidates --------------------------------------------------------------------------------------------------
+
+
+def cell_of(neighbourhood, spacing):
+    (cell,) = neighbourhood.cells(Candidate(spacing, Plan(KERNEL, 2.0, None), ""))
+    return cell
 
 
 def test_centres_lie_within_the_cell():
     for d in (1, 2, 3):
-        offsets = np.array([w.center(2.0) for w in worlds_of(training(n=2000, d=d), radius=0.2, n_worlds=400)])
+        neighbourhoods = neighbourhoods_of(training(n=2000, d=d), radius=0.2, n=400)
+        offsets = np.array([cell_of(neighbourhood, 2.0).center for neighbourhood in neighbourhoods])
         distances = np.linalg.norm(offsets, axis=1) / (2.0 * cell_radius(d))
         assert distances.max() <= 1.0
         # Uniform in a ball: the d-th power of the distance is uniform between 0 and 1.
@@ -100,9 +129,12 @@ def test_centres_lie_within_the_cell():
         np.testing.assert_allclose(offsets.mean(axis=0), 0.0, atol=0.5)
 
 
-def test_a_single_cell_is_centred_on_the_probe():
-    (world,) = worlds_of(training(), n_worlds=1)
-    np.testing.assert_array_equal(world.center(np.inf), 0.0)
+def test_a_single_cell_is_centred_on_the_probe_and_holds_all():
+    (neighbourhood,) = neighbourhoods_of(training(), n=1)
+    cell = cell_of(neighbourhood, np.inf)
+    np.testing.assert_array_equal(cell.center, 0.0)
+    np.testing.assert_array_equal(cell.probes, np.arange(neighbourhood.n_probes))
+    assert cell.n_points == len(neighbourhood.sample.X)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 8])
@@ -112,28 +144,38 @@ def test_a_cell_is_as_large_as_its_ball(d):
     np.testing.assert_allclose(ball, cube)
 
 
-def test_neighbourhoods_in_a_world():
-    for world in worlds_of(training()):
-        near = world.neighbourhood(1.5, 2.0)
-        distances = np.linalg.norm(world.X - world.center(1.5), axis=1)
-        np.testing.assert_array_equal(near, distances <= 2.0)
-        assert world.neighbourhood(1.5, None).all()
+def test_the_points_near_a_centre():
+    for neighbourhood in neighbourhoods_of(training()):
+        X, center = neighbourhood.sample.X, cell_of(neighbourhood, 1.5).center
+        distances = np.linalg.norm(X - center, axis=1)
+        within = np.flatnonzero(distances <= 2.0)
+        nearest = np.sort(np.argsort(distances)[: len(within) + 5])
+        for radius, count, expected in (
+            (2.0, None, within),
+            (2.0, len(within) - 1, within),
+            (2.0, len(within) + 5, nearest),
+            (None, len(within) + 5, nearest),
+            (None, None, np.arange(len(X))),
+        ):
+            near = neighbourhood.near(Plan(KERNEL, radius, None, count=count), center)
+            np.testing.assert_array_equal(np.sort(near), expected)
 
 
 @pytest.mark.parametrize("radius", [1.5, 2.5])
 @pytest.mark.parametrize("degree", [None, 4])
 def test_the_divergence_of_a_candidate_is_that_of_its_model_at_the_probes_of_the_cell(radius, degree):
     features = None if degree is None else LocalFeatures.of(KERNEL, (taylor.sample(2, degree),))
-    plan = Plan(KERNEL, radius, features, either_side=False)
+    candidate = Candidate(1.2, Plan(KERNEL, radius, features, either_side=False), "")
     several = 0
-    for world in worlds_of(training(n=1000), n_worlds=8):
-        center = 1.2 * world.direction
-        near = np.linalg.norm(world.X - center, axis=1) <= radius
-        inside = np.linalg.norm(world.probes - center, axis=1) <= 1.2 * cell_radius(2)
+    for neighbourhood in neighbourhoods_of(training(n=1000), n=8):
+        sample, probes = neighbourhood.sample, neighbourhood.probes
+        center = 1.2 * neighbourhood.directions[0]
+        near = np.linalg.norm(sample.X - center, axis=1) <= radius
+        inside = np.linalg.norm(probes - center, axis=1) <= 1.2 * cell_radius(2)
         inside[0] = True
         several += inside.sum() > 1
-        Z, test = world.X[near] - center, world.probes[inside] - center
-        y, noise = world.y[near, :-1], world.noise[near]
+        Z, test = sample.X[near] - center, probes[inside] - center
+        y, noise = sample.y[near, :-1], sample.noise[near]
         if features is None:
             K, k, prior = KERNEL(Z, Z), KERNEL(test, Z), 1.3
         else:
@@ -142,89 +184,133 @@ def test_the_divergence_of_a_candidate_is_that_of_its_model_at_the_probes_of_the
             noise = noise + 1.3 - (phi**2).sum(axis=1)
         inverse = np.linalg.inv(K + np.diag(noise))
         mean, variance = k @ inverse @ y, prior - np.einsum("ij,jk,ik->i", k, inverse, k)
-        noise = world.probe_noise[inside]
+        noise = neighbourhood.probe_noise[inside]
+        reference = neighbourhood.mean[inside], neighbourhood.variance[inside] + noise
         expected = np.mean(
-            [
-                metrics.kl_divergence(
-                    mean[:, j], variance + noise, world.mean[inside, j], world.variance[inside] + noise
-                )
-                for j in range(2)
-            ]
+            [metrics.kl_divergence(mean[:, j], variance + noise, reference[0][:, j], reference[1]) for j in range(2)]
         )
-        np.testing.assert_allclose(world.divergence(plan, 1.2), expected, rtol=1e-6)
+        np.testing.assert_allclose(neighbourhood.divergence(candidate), expected, rtol=1e-6)
     assert several > 1
 
 
-def test_a_candidate_with_the_whole_world_has_no_divergence():
-    for world in worlds_of(training(n=300)):
-        assert world.divergence(Plan(KERNEL, None, None), 1.0) < 1e-8 * world.y[:, 0].max() ** 2
+def test_a_candidate_with_the_whole_neighbourhood_has_no_divergence():
+    for neighbourhood in neighbourhoods_of(training(n=300)):
+        candidate = Candidate(1.0, Plan(KERNEL, None, None), "")
+        assert neighbourhood.divergence(candidate) < 1e-8 * neighbourhood.sample.y[:, 0].max() ** 2
 
 
 # ---- dense places ------------------------------------------------------------------------------------------------
 
 
+def thinned(data):
+    return probes.thinned(NeighbourhoodSample.of(data.X, data.y, data.noise), np.random.RandomState(0))
+
+
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_averaged_points_keep_the_weight_of_the_data(monkeypatch, d):
-    monkeypatch.setattr(probes, "MAX_WORLD", 150)
+    monkeypatch.setattr(probes, "MAX_ROWS", 150)
     data = training(n=2000, d=d, width=3.0)
-    X, y, noise, counts = probes.thinned(data.X, data.y, data.noise, np.random.RandomState(0))
-    assert 40 < len(X) <= 150
-    assert counts.sum() == 2000
-    np.testing.assert_allclose((1 / noise).sum(), (1 / data.noise).sum())
-    np.testing.assert_allclose((y / noise[:, None]).sum(axis=0), (data.y / data.noise[:, None]).sum(axis=0))
-    np.testing.assert_allclose((X / noise[:, None]).sum(axis=0), (data.X / data.noise[:, None]).sum(axis=0))
-    np.testing.assert_allclose(y[:, -1], 1.0)
+    sample = thinned(data)
+    assert 40 < len(sample.X) <= 150
+    assert sample.counts.sum() == sample.n_points == 2000
+    weights, total = 1 / sample.noise, 1 / data.noise
+    np.testing.assert_allclose(weights.sum(), total.sum())
+    np.testing.assert_allclose(weights @ sample.y, total @ data.y)
+    np.testing.assert_allclose(weights @ sample.X, total @ data.X)
+    np.testing.assert_allclose(sample.y[:, -1], 1.0)
 
 
 def test_averaging_hardly_changes_the_exact_process(monkeypatch):
-    monkeypatch.setattr(probes, "MAX_WORLD", 400)
+    monkeypatch.setattr(probes, "MAX_ROWS", 400)
     data = training(n=1500, width=4.0)
-    kernel = Kernel.gaussian(1.0, 1.3)
-    X, y, noise, _ = probes.thinned(data.X, data.y, data.noise, np.random.RandomState(0))
+    sample = thinned(data)
     test = np.random.RandomState(1).uniform(0.5, 3.5, (50, 2))
-    mean, variance = KernelPosterior.from_points(kernel, X, y[:, 1:2], noise).mean_and_variance(test)
-    mean_ref, variance_ref = KernelPosterior.from_points(kernel, data.X, data.y[:, 1:2], data.noise).mean_and_variance(
-        test
+    (mean, variance), (mean_ref, variance_ref) = (
+        KernelPosterior.from_points(KERNEL, s.X, s.y[:, 1:2], s.noise).mean_and_variance(test) for s in (sample, data)
     )
     kl = metrics.kl_divergence(mean[:, 0], variance + NOISE, mean_ref[:, 0], variance_ref + NOISE)
     assert kl.mean() < 1e-3
 
 
 def test_equal_points_are_averaged_to_one(monkeypatch):
-    monkeypatch.setattr(probes, "MAX_WORLD", 100)
-    y = np.arange(500.0)[:, None]
-    X, average, noise, counts = probes.thinned(np.ones((500, 2)), y, np.full(500, 0.5), np.random.RandomState(0))
-    assert X.shape == (1, 2)
-    np.testing.assert_allclose(average, y.mean())
-    np.testing.assert_allclose(noise, 0.5 / 500)
-    assert counts.tolist() == [500]
+    monkeypatch.setattr(probes, "MAX_ROWS", 100)
+    y = np.arange(500.0)
+    sample = thinned(TrainingSet.of(np.ones((500, 2)), y[:, None], np.full(500, 0.5)))
+    assert sample.X.shape == (1, 2)
+    np.testing.assert_allclose(sample.y[0], [y.mean(), 1.0])
+    np.testing.assert_allclose(sample.noise, 0.5 / 500)
+    assert sample.counts.tolist() == [500]
 
 
 def test_few_points_are_left_alone():
     data = training(n=50)
-    X, y, noise, counts = probes.thinned(data.X, data.y, data.noise, np.random.RandomState(0))
-    assert X is data.X
-    assert y is data.y
-    assert noise is data.noise
-    np.testing.assert_array_equal(counts, 1.0)
+    sample = thinned(data)
+    assert sample.X is data.X
+    assert sample.y is data.y
+    assert sample.noise is data.noise
+    np.testing.assert_array_equal(sample.counts, 1.0)
+
+
+def test_a_random_subset_knows_how_many_points_there_are_but_is_no_average(monkeypatch):
+    monkeypatch.setattr(probes, "MAX_ROWS", 150)
+    data = training(n=2000, d=5)
+    sample = thinned(data)
+    kept = sample.y[:, 0].astype(int)
+    assert len(set(kept.tolist())) == 150
+    np.testing.assert_array_equal(sample.noise, data.noise[kept])
+    np.testing.assert_array_equal(sample.counts, 1.0)
+    assert sample.n_points == 2000
+    np.testing.assert_allclose(sample.points_at(np.arange(30)), 400)
+
+
+@pytest.mark.parametrize("d", [2, 5])
+def test_thinned_neighbourhoods_are_solved_on_the_side_that_their_points_will_be(monkeypatch, d):
+    """What is left of a dense neighbourhood is fewer than the features, and kernel space would flatter them."""
+    monkeypatch.setattr(probes, "MAX_ROWS", 100)
+    data = training(n=1500, d=d, width=1.5)
+    features = LocalFeatures.of(KERNEL, (taylor.sample(d, 9 if d == 2 else 3),))
+    either, features_only, kernel_only = (
+        Candidate(1.0, plan, "")
+        for plan in (
+            Plan(KERNEL, 1.0, features),
+            Plan(KERNEL, 1.0, features, either_side=False),
+            Plan(KERNEL, 1.0, None),
+        )
+    )
+    for neighbourhood in neighbourhoods_of(data, n=5):
+        cell = cell_of(neighbourhood, 1.0)
+        near = neighbourhood.near(either.plan, cell.center)
+        n = neighbourhood.sample.points_at(near)
+        assert either.plan.takes_kernel_space(len(near))
+        assert not either.plan.takes_kernel_space(int(n))
+        value = neighbourhood.divergence(either)
+        np.testing.assert_allclose(value, neighbourhood.divergence(features_only), rtol=1e-9)
+        assert abs(value / neighbourhood.divergence(kernel_only) - 1) > 1e-7
+        D = features.n_components
+        np.testing.assert_allclose(neighbourhood.cost(either), feature_cost(n, D) / cell.n_points + 2 * D**2)
+        np.testing.assert_allclose(neighbourhood.cost(kernel_only), kernel_cost(n) / cell.n_points + 2 * n**2)
 
 
 # ---- subsets -----------------------------------------------------------------------------------------------------
 
 
-def test_subsets_are_nested_and_share_their_probes():
+def test_subsets_are_nested_and_share_their_probes(monkeypatch):
+    monkeypatch.setattr("nearfield.local.one_center.SUBSET", 200)
+    monkeypatch.setattr("nearfield.local.one_center.SUBSET_PROBES", 30)
     data = training(n=500, d=5)
-    small, large = make_subset_worlds(KERNEL, data, [100, 200], 30, np.random.RandomState(0))
+    small, large = make_subsets(KERNEL, data, np.arange(0, 500, 2), np.random.RandomState(0))
     np.testing.assert_array_equal(small.probes, large.probes)
-    np.testing.assert_array_equal(small.X, large.X[:100])
+    np.testing.assert_array_equal(small.sample.X, large.sample.X[:100])
+    assert len(large.sample.X) == 200
     origin = data.X.mean(axis=0)
-    for world in (small, large):
-        known = world.y[:, 0].astype(int)
-        np.testing.assert_allclose(world.X, data.X[known] - origin)
-        exact = KernelPosterior.from_points(KERNEL, world.X, world.y, world.noise)
-        mean, variance = exact.mean_and_variance(world.probes)
-        np.testing.assert_allclose(world.mean, mean, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(world.variance, variance, atol=1e-9)
-        set_aside = {tuple(row) for row in np.round(world.probes, 9).tolist()}
-        assert not set_aside & {tuple(row) for row in np.round(world.X, 9).tolist()}
+    for subset in (small, large):
+        sample = subset.sample
+        np.testing.assert_allclose(sample.X, data.X[rows_of(subset)] - origin)
+        exact = KernelPosterior.from_points(KERNEL, sample.X, sample.y, sample.noise)
+        mean, variance = exact.mean_and_variance(subset.probes)
+        np.testing.assert_allclose(subset.mean, mean, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(subset.variance, variance, atol=1e-9)
+        set_aside = {tuple(row) for row in np.round(subset.probes, 9).tolist()}
+        assert not set_aside & {tuple(row) for row in np.round(sample.X, 9).tolist()}
+        assert set_aside <= {tuple(row) for row in np.round(data.X[::2] - origin, 9).tolist()}
         assert len(set_aside) == 30

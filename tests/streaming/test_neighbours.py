@@ -1,12 +1,14 @@
+import functools
+
 import numpy as np
 import pytest
 
 from nearfield.hyperparameters.blocks import BLOCK_SIZE, NEAR_SHARE
 from nearfield.kernels import Kernel
-from nearfield.local import probes
 from nearfield.local.neighbourhoods import TrainingSet
+from nearfield.local.probes import MAX_ROWS, draw_probes
 from nearfield.sources import ArraySource, Batch
-from nearfield.streaming.neighbours import Gather, Nearest, make_blocks, world_maker
+from nearfield.streaming.neighbours import Nearest, SamplesAround, make_blocks, neighbourhood_maker
 from nearfield.streaming.passes import Passes, Reduction, Sample
 from nearfield.streaming.sums import Noise
 
@@ -66,65 +68,104 @@ def test_blocks_have_the_density_of_all_data(ard):
         np.testing.assert_array_equal(block.noise_factors, 1 / w[rows])
 
 
-def test_gathered_points_are_all_but_those_set_aside():
+def rows_in(points, X):
+    """Row of `X` that each point is."""
+    return np.array([int(np.argmin(np.sum((X - point) ** 2, axis=1))) for point in points])
+
+
+def test_samples_are_all_points_around_but_those_set_aside():
     X, y, w = make_data(2000)
     passes, _ = make_passes(X, y, w)
-    origins, aside = X[[10, 20]], [np.array([10, 30]), np.array([20])]
-    found = passes.run(Gather(origins, aside, 2.0, np.ones(1), np.array([1.0]), NOISE), "worlds")
-    for origin, world, own in zip(origins, found, aside, strict=True):
+    origins, set_aside = X[[10, 20]], [np.array([10, 30]), np.array([20])]
+    samples = passes.run(SamplesAround(origins, set_aside, 2.0, np.ones(1), np.array([1.0]), NOISE), "samples")
+    for origin, sample, own in zip(origins, samples, set_aside, strict=True):
         expected = np.flatnonzero(np.linalg.norm(X - origin, axis=1) <= 2.0)
         expected = expected[~np.isin(expected, own)]
-        order = np.argsort(world.ids)
-        np.testing.assert_array_equal(world.ids[order], expected)
-        np.testing.assert_allclose(world.Z[order], X[expected] - origin)
-        np.testing.assert_allclose(world.y[order], np.stack([y[expected] - 1.0, np.ones(len(expected))], axis=1))
-        np.testing.assert_allclose(world.noise[order], 0.1 / w[expected])
-        assert world.total == len(expected)
+        rows = rows_in(sample.X + origin, X)
+        np.testing.assert_array_equal(np.sort(rows), expected)
+        np.testing.assert_allclose(sample.X, X[rows] - origin)
+        np.testing.assert_allclose(sample.y, np.stack([y[rows] - 1.0, np.ones(len(rows))], axis=1))
+        np.testing.assert_allclose(sample.noise, 0.1 / w[rows])
+        np.testing.assert_array_equal(sample.counts, 1.0)
+        assert sample.n_points == len(expected)
+
+
+def around_one(d, middle, radius, seed=0):
+    return SamplesAround(np.full((1, d), middle), [np.empty(0, np.int64)], radius, np.ones(1), np.zeros(1), NOISE, seed)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_dense_places_are_averaged_with_all_their_weight(d):
     X, y, w = make_data(20_000, d, 2.0)
     passes, _ = make_passes(X, y, w)
-    origin = np.full((1, d), 1.0)
-    [world] = passes.run(Gather(origin, [np.empty(0, np.int64)], 0.9, np.ones(1), np.zeros(1), NOISE), "worlds")
+    [sample] = passes.run(around_one(d, 1.0, 0.9), "samples")
     inside = np.linalg.norm(X - 1.0, axis=1) <= 0.9
-    assert inside.sum() > 4 * probes.MAX_WORLD
-    assert len(world.Z) <= 4 * probes.MAX_WORLD
+    assert inside.sum() > 4 * MAX_ROWS
+    assert len(sample.X) <= 4 * MAX_ROWS
     precision = w[inside] / 0.1
-    assert world.total == world.counts.sum() == inside.sum()
-    np.testing.assert_allclose(np.sum(1 / world.noise), precision.sum())
-    np.testing.assert_allclose(world.y[:, 0] @ (1 / world.noise), precision @ y[inside])
-    np.testing.assert_allclose((1 / world.noise) @ world.Z, precision @ (X[inside] - 1.0), atol=1e-6)
+    assert sample.n_points == sample.counts.sum() == inside.sum()
+    np.testing.assert_allclose(np.sum(1 / sample.noise), precision.sum())
+    np.testing.assert_allclose(sample.y[:, 0] @ (1 / sample.noise), precision @ y[inside])
+    np.testing.assert_allclose((1 / sample.noise) @ sample.X, precision @ (X[inside] - 1.0), atol=1e-6)
 
 
-def test_where_space_is_wide_a_random_subset_stands_for_all():
-    X, y, _ = make_data(9000, 5, 1.0)
+def test_where_there_are_many_columns_the_same_random_subset_is_kept_whatever_the_batches():
+    n = 9000
+    X, y, _ = make_data(n, 5, 1.0)
+    y = np.arange(n, dtype=float)  # by which rows can be told
+    reduction = around_one(5, 0.5, 2.0)
+    batch = Batch(X, y[:, None], None, np.arange(n))
+    order = np.random.default_rng(1).permutation(n)
+    kept = []
+    for cuts in ([], [100, 8900], list(range(700, n, 700)), [5000]):
+        parts = [reduction.update(reduction.start(), batch[rows]) for rows in np.split(order, cuts)]
+        middle = len(parts) // 2
+        halves = [functools.reduce(reduction.merge, some, []) for some in (parts[:middle], parts[middle:])]
+        [sample] = reduction.finish(reduction.merge(*halves))
+        assert sample.n_points == n
+        assert len(sample.X) == MAX_ROWS
+        np.testing.assert_array_equal(sample.counts, 1.0)
+        np.testing.assert_array_equal(sample.X, X[sample.y[:, 0].astype(int)] - 0.5)
+        kept.append(sample.y[:, 0])
+    for rows in kept[1:]:
+        np.testing.assert_array_equal(rows, kept[0])
     passes, _ = make_passes(X, y)
-    [world] = passes.run(
-        Gather(np.full((1, 5), 0.5), [np.empty(0, np.int64)], 2.0, np.ones(1), np.zeros(1), NOISE), "worlds"
-    )
-    assert world.total == 9000
-    assert len(world.Z) <= 4 * probes.MAX_WORLD
-    np.testing.assert_array_equal(world.Z, X[world.ids] - 0.5)
+    [sample] = passes.run(around_one(5, 0.5, 2.0, seed=1), "samples")
+    assert not np.array_equal(np.sort(sample.y[:, 0]), np.sort(kept[0]))
 
 
-def test_worlds_hold_what_the_exact_process_on_all_data_says():
+def test_late_rows_are_no_likelier_to_be_kept():
+    """Each tenth of a long sorted source gets its share, within four standard deviations."""
+    n = 40_000
+    X, _, _ = make_data(n, 4, 1.0)
+    X = X[np.argsort(X[:, 0])]
+    passes, _ = make_passes(X, np.arange(n, dtype=float))
+    [sample] = passes.run(around_one(4, 0.5, 2.0), "samples")
+    tenths = np.bincount(sample.y[:, 0].astype(int) // (n // 10), minlength=10)
+    expected = len(sample.X) / 10
+    assert np.abs(tenths - expected).max() < 4 * (expected * 0.9) ** 0.5
+
+
+def test_neighbourhoods_hold_what_the_exact_process_on_all_data_says():
     X, y, _ = make_data(4000)  # few enough around each probe that none are averaged
     passes, sampled = make_passes(X, y)
     kernel, rows = Kernel.gaussian(1.0), sampled.rows
     data = TrainingSet.of(rows.X, rows.targets, NOISE(len(rows), None))
-    make = world_maker(passes, sampled, np.ones(1), np.zeros(1), NOISE)
-    worlds = make(kernel, data, 3.0, 4, 1, np.random.RandomState(0))
-    assert len(worlds) == 4
-    chosen = np.random.RandomState(0).choice(len(rows), 4, replace=False)
-    for world, origin in zip(worlds, rows.X[chosen], strict=True):
-        rest = np.array([not np.any(np.all(np.isclose(x, world.probes + origin), axis=1)) for x in X])
-        near = rest & (np.linalg.norm(X - origin, axis=1) <= 3.0)
-        assert len(world.probes) > 1
-        assert world.counts.sum() == near.sum()
+    make = neighbourhood_maker(passes, sampled, np.ones(1), np.zeros(1), NOISE)
+    allowed = np.arange(0, len(rows), 3)
+    neighbourhoods = make(kernel, data, allowed, 3.0, 4, 1, np.random.RandomState(0))
+    assert len(neighbourhoods) == 4
+    chosen = draw_probes(data, allowed, 4, np.random.RandomState(0), 4000 / len(rows))
+    for neighbourhood, own in zip(neighbourhoods, chosen, strict=True):
+        assert np.isin(own, allowed).all()
+        origin = rows.X[own[0]]
+        np.testing.assert_allclose(neighbourhood.probes, rows.X[own] - origin)
+        near = np.linalg.norm(X - origin, axis=1) <= 3.0
+        near[rows.ids[own]] = False
+        assert neighbourhood.n_probes > 1
+        assert neighbourhood.sample.n_points == near.sum()
         K = kernel(X[near], X[near]) + 0.1 * np.eye(near.sum())
-        cross = kernel(world.probes + origin, X[near])
-        np.testing.assert_allclose(world.mean[:, 0], cross @ np.linalg.solve(K, y[near]), atol=5e-3)
+        cross = kernel(neighbourhood.probes + origin, X[near])
+        np.testing.assert_allclose(neighbourhood.mean[:, 0], cross @ np.linalg.solve(K, y[near]), atol=5e-3)
         variance = 1 - np.sum(cross.T * np.linalg.solve(K, cross.T), axis=0)
-        np.testing.assert_allclose(world.variance, variance, atol=1e-3)
+        np.testing.assert_allclose(neighbourhood.variance, variance, atol=1e-3)

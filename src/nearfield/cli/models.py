@@ -17,7 +17,7 @@ from ..hyperparameters.learned import OnBoundWarning, on_bounds_message
 from ..reporting import inputs
 from ..streaming.tables import BATCH
 from .columns import Recipe
-from .messages import CommandError
+from .messages import CommandError, note
 
 ALIKE = 10.0  # spreads of coordinates differ by less
 

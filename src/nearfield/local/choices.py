@@ -12,8 +12,8 @@ from ..kernels import Kernel
 from .features import LocalFeatures
 from .plan import Plan
 
-SMALL = 1500  # the exact process is as quick as any choice
-MAX_EXACT = 12_000  # beyond, the exact process takes too long to be a way out
+ALWAYS_EXACT_UP_TO = 1500  # points: the exact process is as quick as any choice
+EXACT_FALLBACK_UP_TO = 12_000  # points: beyond, the exact process takes too long to be a way out
 CHEAPEST = "cheapest of those measured that meet the tolerance, with room for the error of measurement"
 CLOSEST = "closest of those measured"
 
@@ -51,7 +51,7 @@ class Trial:
     ----------
     candidate : Candidate
     divergence : float
-        Mean over the worlds, in nats per test point.
+        Mean over the neighbourhoods of the probes, in nats per test point.
     error : float
         Its standard error.
     cost : float
@@ -72,12 +72,13 @@ class Choice:
     ----------
     candidate : Candidate
     divergence, error : float
-        Measured at the probes; 0 where the exact process was chosen.
+        Measured at probes that had no part in the choice; 0 where the exact process was chosen.
     met : bool
         Whether the tolerance is met.
     reason : str
     trials : tuple of Trial
     n_probes : int
+        Of those that `divergence` is from.
     """
 
     candidate: Candidate
@@ -111,6 +112,11 @@ class Request:
     features: Callable[[Floats], LocalFeatures] | None = None
     kernel_space: bool = False
     correction: bool = True
+
+
+def without_measuring(kernel: Kernel, n: int) -> Choice:
+    """The exact process for data so few that nothing is quicker."""
+    return Choice(exact(kernel), 0.0, 0.0, True, f"{n} points are few enough for the exact Gaussian process")
 
 
 def exact(kernel: Kernel) -> Candidate:

@@ -1,96 +1,222 @@
 """Probes: places where a local approximation is held against a reference it can trust.
 
-A probe is a training point set aside, so that probes lie as test points do. Its *world* is the data within a generous
-radius; on that the Gaussian process is solved as exactly as can be. A candidate is then solved in the same world, as
-if around a centre whose cell the probe falls into, and compared.
+A probe is a training point set aside, so that probes lie as test points do. On the data within a generous radius of it
+the Gaussian process is solved as exactly as can be: the reference. A candidate is then solved on the same data, as if
+around a centre whose cell the probe falls into, and compared.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from math import gamma, pi
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from .. import metrics
 from ..common.threads import thread_map
-from ..common.types import Booleans, Floats
+from ..common.types import Floats, Integers
 from ..features import taylor
 from ..kernels import Kernel
 from .centers import group_rows
+from .choices import Candidate
 from .features import LocalFeatures
 from .model import fit_one
 from .neighbourhoods import TrainingSet
-from .plan import Plan
+from .plan import Plan, feature_cost, kernel_cost
 
-MAX_WORLD = 1200
-AVERAGED = 3  # columns up to which points are averaged where they are many
-PROBES_PER_WORLD = 6
+MAX_ROWS = 1200  # of a neighbourhood around a probe
+MAX_AVERAGED_COLUMNS = 3  # up to which neighbours are averaged where they are many
+PROBES_PER_NEIGHBOURHOOD = 6
 
 
 @dataclass(frozen=True, eq=False)
-class World:
-    """Data around a probe, relative to it, and the reference's answers at it and a few probes near it.
+class NeighbourhoodSample:
+    """What is kept of the points of a neighbourhood: all of them, averages, or a random subset.
 
     Attributes
     ----------
     X, y, noise : ndarrays of shape (n, d), (n, k + 1), (n,)
     counts : ndarray of shape (n,)
-        How many training points each one stands for: in dense places neighbours are averaged.
-    probes : ndarray of shape (m, d)
-        The first is the origin.
-    probe_noise : ndarray of shape (m,)
-    mean, variance : ndarrays of shape (m, k + 1), (m,)
-        The reference.
-    direction : ndarray of shape (d,)
-        Where the centre lies as seen from the first probe, times the spacing: uniform over a cell.
+        Each row is the average of so many points, with the noise of an average.
+    n_points : float
+        How many points the neighbourhood really holds: the sum of `counts`, or more where rows are a random subset.
     """
 
     X: Floats
     y: Floats
     noise: Floats
     counts: Floats
+    n_points: float
+
+    @classmethod
+    def of(cls, X: Floats, y: Floats, noise: Floats) -> Self:
+        """All points of a neighbourhood."""
+        return cls(X, y, noise, np.ones(len(X)), float(len(X)))
+
+    def points_at(self, rows: Any) -> float:
+        """How many points there really are where some of the rows are, by indices or a mask."""
+        return float(self.counts[rows].sum()) * self.n_points / max(float(self.counts.sum()), 1.0)
+
+    def subset(self, rows: Integers) -> NeighbourhoodSample:
+        """Some of the rows, to stand for all."""
+        return NeighbourhoodSample(self.X[rows], self.y[rows], self.noise[rows], self.counts[rows], self.n_points)
+
+    def around(self, center: Floats, rows: Integers) -> NeighbourhoodSample:
+        """Some of the rows, relative to a centre, to stand for themselves."""
+        return replace(self.subset(rows), X=self.X[rows] - center, n_points=self.points_at(rows))
+
+    def __add__(self, other: NeighbourhoodSample) -> NeighbourhoodSample:
+        return NeighbourhoodSample(
+            np.concatenate([self.X, other.X]),
+            np.concatenate([self.y, other.y]),
+            np.concatenate([self.noise, other.noise]),
+            np.concatenate([self.counts, other.counts]),
+            self.n_points + other.n_points,
+        )
+
+
+def averaged(sample: NeighbourhoodSample, cells: Integers) -> NeighbourhoodSample:
+    """One average for each distinct row of `cells`, shape (n, d), weighted by the inverse noise."""
+    distinct, owner = group_rows(cells)
+    weights = 1 / sample.noise
+    total = np.bincount(owner, weights, len(distinct))
+
+    def average(values: Floats) -> Floats:
+        return np.stack([np.bincount(owner, weights * v, len(distinct)) / total for v in values.T], axis=1)
+
+    counts = np.bincount(owner, sample.counts, len(distinct))
+    return NeighbourhoodSample(average(sample.X), average(sample.y), 1 / total, counts, sample.n_points)
+
+
+def thinned(sample: NeighbourhoodSample, rng: np.random.RandomState) -> NeighbourhoodSample:
+    """At most `MAX_ROWS` rows: averages over small cells, or a random subset where there are too many columns."""
+    n, d = sample.X.shape
+    if n <= MAX_ROWS:
+        return sample
+    if d > MAX_AVERAGED_COLUMNS:  # cells are of no use where space is wide
+        return sample.subset(rng.choice(n, MAX_ROWS, replace=False))
+    side = max(float(np.max(np.ptp(sample.X, axis=0))), 1e-300) / MAX_ROWS ** (1 / d)
+    while True:
+        cells = np.floor((sample.X - sample.X.min(axis=0)) / side).astype(np.int64)
+        if len(group_rows(cells)[0]) <= MAX_ROWS:
+            return averaged(sample, cells)
+        side *= 1.15
+
+
+class Cell(NamedTuple):
+    """A cell that some probes fall into: its centre (d,), the indices of these probes, how many points it holds."""
+
+    center: Floats
+    probes: Integers
+    n_points: float
+
+
+@dataclass(frozen=True, eq=False)
+class ProbeNeighbourhood:
+    """Data around a probe, relative to it, and the reference's answers at it and at a few probes near it.
+
+    Attributes
+    ----------
+    sample : NeighbourhoodSample
+    probes : ndarray of shape (m, d)
+        The first is the origin.
+    probe_noise : ndarray of shape (m,)
+    mean, variance : ndarrays of shape (m, k + 1), (m,)
+        The reference.
+    directions : ndarray of shape (m, d)
+        Where the centre of its cell lies as seen from each probe, in units of the spacing: uniform over a cell.
+    """
+
+    sample: NeighbourhoodSample
     probes: Floats
     probe_noise: Floats
     mean: Floats
     variance: Floats
-    direction: Floats
+    directions: Floats
 
-    def center(self, spacing: float) -> Floats:
-        """Centre of the cell that the first probe falls into; the origin where there is only one cell."""
-        return self.direction * spacing if np.isfinite(spacing) else np.zeros_like(self.direction)
+    relative_error = 0.0  # of a divergence, beside what the spread over neighbourhoods tells
 
-    def neighbourhood(self, spacing: float, radius: float | None) -> Booleans:
-        """Which points the centre's neighbourhood holds."""
-        if radius is None:
-            return np.ones(len(self.X), dtype=bool)
-        result: Booleans = np.sum((self.X - self.center(spacing)) ** 2, axis=1) <= radius**2
-        return result
+    @classmethod
+    def solved(
+        cls,
+        reference: Plan,
+        sample: NeighbourhoodSample,
+        probes: Floats,
+        probe_noise: Floats,
+        directions: Floats,
+        **further: Any,
+    ) -> Self:
+        """With the answers of the reference."""
+        mean, variance = _answers(reference, sample, len(sample.X), probes)
+        return cls(sample, probes, probe_noise, mean, variance, directions, **further)
 
-    def divergence(self, plan: Plan, spacing: float) -> float:
-        """Mean KL(candidate || reference) over the probes in the cell, per target, as observations."""
-        center = self.center(spacing)
-        reach = cell_radius(self.X.shape[1]) * spacing
+    @property
+    def n_probes(self) -> int:
+        """Number of probes."""
+        return len(self.probes)
+
+    def cells(self, candidate: Candidate) -> Iterable[Cell]:
+        """The cell that the first probe falls into, with the other probes in it."""
+        center, reach = np.zeros(self.probes.shape[1]), np.inf
+        if np.isfinite(candidate.spacing):
+            center = self.directions[0] * candidate.spacing
+            reach = cell_radius(len(center)) * candidate.spacing
         inside = np.sum((self.probes - center) ** 2, axis=1) <= reach**2
         inside[0] = True
-        near = self.neighbourhood(spacing, plan.radius)
-        # Averages may be so few that they would be solved exactly, which the points themselves will not be.
-        counts = self.counts[near] if self.X.shape[1] <= AVERAGED else None
-        model = fit_one(plan, self.X[near] - center, self.y[near], self.noise[near], counts)
-        mean, variance = model.predict(plan, self.probes[inside] - center, with_variance=True)
-        assert variance is not None
-        noise = self.probe_noise[inside]
-        k = self.mean.shape[1] - 1
-        return float(
-            np.mean(
-                [
-                    metrics.kl_divergence(
-                        mean[:, j], variance + noise, self.mean[inside, j], self.variance[inside] + noise
-                    )
-                    for j in range(k)
-                ]
-            )
-        )
+        in_cell = self.sample.points_at(np.sum((self.sample.X - center) ** 2, axis=1) <= reach**2)
+        return [Cell(center, np.flatnonzero(inside), max(in_cell, 1.0))]
+
+    def near(self, plan: Plan, center: Floats) -> Integers:
+        """Which rows a centre's neighbourhood holds."""
+        if plan.radius is None and plan.count is None:
+            return np.arange(len(self.sample.X))
+        distances = np.sum((self.sample.X - center) ** 2, axis=1)
+        within = np.flatnonzero(distances <= (plan.radius or 0.0) ** 2)
+        if plan.count is None or len(within) >= plan.count:
+            return within
+        nearest: Integers = np.argpartition(distances, plan.count - 1)[: plan.count]
+        return nearest
+
+    def divergence(self, candidate: Candidate) -> float:
+        """Mean KL(candidate || reference) over the probes in the cells, per target, as observations."""
+        plan = candidate.plan
+        values = []
+        for center, asked, _ in self.cells(candidate):
+            around = self.sample.around(center, self.near(plan, center))
+            mean, variance = _answers(plan, around, around.n_points, self.probes[asked] - center)
+            k = mean.shape[1] - 1
+            noise = self.probe_noise[asked]
+            variances = (np.repeat(v[:, None], k, axis=1) for v in (variance + noise, self.variance[asked] + noise))
+            values.append(metrics.kl_divergence(mean[:, :k], next(variances), self.mean[asked, :k], next(variances)))
+        return float(np.mean(np.concatenate(values)))
+
+    def cost(self, candidate: Candidate) -> float:
+        """Operations per training point, for its share in the model of its cell and for a prediction."""
+        plan = candidate.plan
+        costs = []
+        for center, _, in_cell in self.cells(candidate):
+            n = self.sample.points_at(self.near(plan, center))
+            if plan.features is None or plan.takes_kernel_space(int(n)):
+                costs.append(plan.kernel.n_scales * kernel_cost(n) / in_cell + 2 * n**2)
+            else:
+                D = plan.features.n_components
+                costs.append(feature_cost(n, D) / in_cell + 2 * D**2)
+        return float(np.mean(costs))
+
+
+def _answers(plan: Plan, sample: NeighbourhoodSample, n_points: float, places: Floats) -> tuple[Floats, Floats]:
+    """Means (m, k + 1) and variances (m,) at `places` (m, d) of the model that so many points around the origin get.
+
+    Rows may be so few that they would be solved in kernel space, which the points they stand for will not be.
+    """
+    in_kernel_space = plan.takes_kernel_space(int(n_points))
+    plan = replace(plan, features=None) if in_kernel_space else replace(plan, either_side=False, count=None)
+    model = fit_one(plan, sample.X, sample.y, sample.noise, sample.counts)
+    mean, variance = model.predict(plan, places, with_variance=True)
+    assert variance is not None
+    return mean, variance
 
 
 def cell_radius(d: int) -> float:
@@ -98,101 +224,64 @@ def cell_radius(d: int) -> float:
     return float(2 / d**0.5 * (gamma(d / 2 + 1) / pi ** (d / 2)) ** (1 / d))
 
 
-def make_worlds(
-    kernel: Kernel, data: TrainingSet, radius: float, n_worlds: int, n_jobs: int | None, rng: np.random.RandomState
-) -> list[World]:
-    """Worlds around random training points, with everything within `radius` of them."""
-    n, d = data.X.shape
-    chosen = rng.choice(n, min(n_worlds, n), replace=False)
-    seeds = rng.randint(2**31 - 1, size=len(chosen))
-    directions = uniform_in_ball(len(chosen), d, rng) * cell_radius(d)
-    reference = reference_plan(kernel, radius, d)
-
-    def one(i: int) -> World:
-        return _make_world(data, reference, radius, int(chosen[i]), directions[i], np.random.RandomState(seeds[i]))
-
-    return thread_map(one, range(len(chosen)), n_jobs)
-
-
-def make_subset_worlds(
-    kernel: Kernel, data: TrainingSet, sizes: list[int], n_probes: int, rng: np.random.RandomState
-) -> list[World]:
-    """Worlds of random subsets of all data, nested and with the same probes, relative to the mean of the data."""
-    order = rng.permutation(len(data.X))
-    aside, rest = order[:n_probes], order[n_probes:]
-    origin = data.X.mean(axis=0)
-    plan = Plan(kernel, None, None)
-    probes = data.X[aside] - origin
-
-    def one(size: int) -> World:
-        kept = rest[:size]
-        X, y, noise = data.X[kept] - origin, data.y[kept], data.noise[kept]
-        mean, variance = fit_one(plan, X, y, noise).predict(plan, probes, with_variance=True)
-        assert variance is not None
-        return World(X, y, noise, np.ones(size), probes, data.noise[aside], mean, variance, np.zeros(X.shape[1]))
-
-    return [one(size) for size in sizes]
+def uniform_in_cell(n: int, d: int, rng: np.random.RandomState) -> Floats:
+    """Random points of the ball with the volume of a cell, (n, d)."""
+    directions = rng.standard_normal((n, d))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    result: Floats = directions * rng.random_sample((n, 1)) ** (1 / d) * cell_radius(d)
+    return result
 
 
 def reference_plan(kernel: Kernel, radius: float, d: int) -> Plan:
     """Kernel space, or features of so high a degree that nothing is lost, whichever is cheaper."""
     degree = int(np.ceil(1.4 * radius**2)) + 2
-    if kernel.n_scales > 1 or taylor.n_monomials(d, degree) > MAX_WORLD:
+    if kernel.n_scales > 1 or taylor.n_monomials(d, degree) > MAX_ROWS:
         return Plan(kernel, None, None)
     return Plan(kernel, None, LocalFeatures.of(kernel, (taylor.sample(d, degree),)))
 
 
-def _make_world(
-    data: TrainingSet, reference: Plan, radius: float, seed: int, direction: Floats, rng: np.random.RandomState
-) -> World:
-    origin = data.X[seed]
-    found = data.tree.query_radius(origin[None], radius)[0]
-    Z = data.X[found] - origin
-    # Others to set aside with the first: few enough not to thin out the data around it.
-    near = found[(np.sum(Z * Z, axis=1) <= 1.0) & (found != seed)]
-    extra = rng.choice(near, min(PROBES_PER_WORLD - 1, len(near) // 20), replace=False)
-    aside = np.concatenate([[seed], extra]).astype(np.int64)
-    kept = found[~np.isin(found, aside)]
-    X, y, noise, counts = thinned(data.X[kept] - origin, data.y[kept], data.noise[kept], rng)
-    probes = data.X[aside] - origin
-    mean, variance = fit_one(reference, X, y, noise).predict(reference, probes, with_variance=True)
-    assert variance is not None
-    return World(X, y, noise, counts, probes, data.noise[aside], mean, variance, direction)
+def draw_probes(
+    data: TrainingSet, rows: Integers, n: int, rng: np.random.RandomState, n_per_row: float = 1.0
+) -> list[Integers]:
+    """`n` of the `rows`, or all if they are fewer, each followed by others of them nearby: those to set aside together.
 
-
-def thinned(
-    X: Floats, y: Floats, noise: Floats, rng: np.random.RandomState, counts: Floats | None = None
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Average points in small cells until there are at most `MAX_WORLD`; their noise averages too.
-
-    With `counts`, the points are averages of so many already. The last answer is how many each now stands for.
+    With `n_per_row`, each row of `data` stands for so many points.
     """
-    n, d = X.shape
-    counts = np.ones(n) if counts is None else counts
-    if n <= MAX_WORLD:
-        return X, y, noise, counts
-    if d > AVERAGED:  # cells are of no use where space is wide: a random subset, a sparser world than the data
-        kept = rng.choice(n, MAX_WORLD, replace=False)
-        share = MAX_WORLD / n
-        return X[kept], y[kept], noise[kept], np.full(MAX_WORLD, 1 / share)
-    side = max(float(np.max(np.ptp(X, axis=0))), 1e-300) / MAX_WORLD ** (1 / d)
-    while True:
-        cells, owner = group_rows(np.floor((X - X.min(axis=0)) / side).astype(np.int64))
-        if len(cells) <= MAX_WORLD:
-            break
-        side *= 1.15
-    weights = 1 / noise
-    total = np.bincount(owner, weights, len(cells))
-
-    def average(values: Floats) -> Floats:
-        return np.stack([np.bincount(owner, weights * v, len(cells)) / total for v in values.T], axis=1)
-
-    return average(X), average(y), 1 / total, np.bincount(owner, counts, len(cells))
+    allowed = np.zeros(len(data.X), dtype=bool)
+    allowed[rows] = True
+    drawn = []
+    for row in rng.choice(rows, min(n, len(rows)), replace=False):
+        near = data.tree.query_radius(data.X[row][None], 1.0)[0]
+        near = near[near != row]
+        limit = int(len(near) * n_per_row) // 20  # few enough not to thin out the data around
+        near = near[allowed[near]]
+        others = rng.choice(near, min(PROBES_PER_NEIGHBOURHOOD - 1, limit, len(near)), replace=False)
+        drawn.append(np.concatenate([[row], others]).astype(np.int64))
+    return drawn
 
 
-def uniform_in_ball(n: int, d: int, rng: np.random.RandomState) -> Floats:
-    """Random points of the unit ball, (n, d)."""
-    directions = rng.standard_normal((n, d))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    result: Floats = directions * rng.random_sample((n, 1)) ** (1 / d)
-    return result
+def make_neighbourhoods(
+    kernel: Kernel,
+    data: TrainingSet,
+    rows: Integers,
+    radius: float,
+    n: int,
+    n_jobs: int | None,
+    rng: np.random.RandomState,
+) -> list[ProbeNeighbourhood]:
+    """`n` neighbourhoods with everything within `radius` of probes, which are random ones of the given rows."""
+    drawn = draw_probes(data, rows, n, rng)
+    seeds = rng.randint(2**31 - 1, size=len(drawn))
+    directions = [uniform_in_cell(len(probes), data.X.shape[1], rng) for probes in drawn]
+    reference = reference_plan(kernel, radius, data.X.shape[1])
+
+    def make(i: int) -> ProbeNeighbourhood:
+        probes = drawn[i]
+        origin = data.X[probes[0]]
+        near = data.tree.query_radius(origin[None], radius)[0]
+        near = near[~np.isin(near, probes)]
+        sample = NeighbourhoodSample.of(data.X[near] - origin, data.y[near], data.noise[near])
+        sample = thinned(sample, np.random.RandomState(seeds[i]))
+        return ProbeNeighbourhood.solved(reference, sample, data.X[probes] - origin, data.noise[probes], directions[i])
+
+    return thread_map(make, range(len(drawn)), n_jobs)

@@ -17,7 +17,7 @@ from .batches import Batch
 from .passes import Reduction
 
 CELL_BYTES = 200  # of an occupied cell and what it takes to work with it
-MAX_COLUMNS = 3  # beyond, space is too wide for lattices
+MAX_LATTICE_COLUMNS = 3  # beyond, space is too wide for lattices
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,8 +22,8 @@ from ..local.placing import share_covered
 from ..local.plan import Plan
 from ..local.request import LocalRequest
 from . import centers
-from .centers import MAX_COLUMNS, Occupied
-from .neighbours import make_blocks, world_maker
+from .centers import MAX_LATTICE_COLUMNS, Occupied
+from .neighbours import make_blocks, neighbourhood_maker
 from .passes import Passes, Sampled
 from .predictor import StreamedPredictor
 from .source import Source
@@ -86,7 +86,7 @@ class FramedSource:
     def choose(self, request: LocalRequest, rng: np.random.RandomState) -> Choice:
         """See `FramedData`."""
         frame = self.frame
-        worlds = world_maker(self.passes, self.sampled, frame.unit, frame.offset, _noise(frame))
+        worlds = neighbourhood_maker(self.passes, self.sampled, frame.unit, frame.offset, _noise(frame))
         return choosing.choose(request, frame.kernel, self.sample, rng, n_samples=self.sampled.n, worlds=worlds)
 
     def place(self, request: LocalRequest, choice: Choice, rng: np.random.RandomState) -> tuple[Placement, float]:
@@ -94,7 +94,7 @@ class FramedSource:
         X, spacing = self.sample.X, choice.candidate.finite_spacing
         kind = request.centers_in(self.frame)
         if isinstance(kind, str) and kind == "auto":
-            kind = "grid" if X.shape[1] <= MAX_COLUMNS else "net"
+            kind = "grid" if X.shape[1] <= MAX_LATTICE_COLUMNS else "net"
         lattice = None
         if spacing is not None:
             low, high = self.frame.points(self.sampled.low[None])[0], self.frame.points(self.sampled.high[None])[0]
@@ -135,7 +135,7 @@ class FramedSource:
 
     def _opens(self, request: LocalRequest, plan: Plan) -> bool:
         """Whether cells may be opened."""
-        return request.open_centers and plan.radius is not None and self.sample.X.shape[1] <= MAX_COLUMNS
+        return request.open_centers and plan.radius is not None and self.sample.X.shape[1] <= MAX_LATTICE_COLUMNS
 
     def _require_memory(self, plan: Plan, placement: Placement, cells: Integers, opens: bool) -> tuple[bool, Integers]:
         """Whether cells are opened, and which; none where memory does not suffice, and an error where it is worse."""

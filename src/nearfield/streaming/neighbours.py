@@ -1,8 +1,8 @@
 """What learning and tuning need of data too many to hold: everything around a few of their points.
 
 A random sample is thinner than the data, and neighbourhoods of it would say little of short length scales and of how
-close an approximation is. So the surroundings of a few sampled points are gathered from all data, in passes of their
-own; in dense places neighbours are averaged on the way, so that memory stays bounded.
+close an approximation is. So the neighbourhoods of a few sampled points are taken from all data, in passes of their
+own; in dense places neighbours are averaged or sampled on the way, so that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from ..common.arrays import in_units
@@ -19,11 +20,18 @@ from ..common.types import Floats, Integers
 from ..hyperparameters.blocks import BLOCK_SIZE, NEAR_SHARE, Block
 from ..hyperparameters.likelihood import packed_distances
 from ..kernels import Kernel
-from ..local import probes
-from ..local.centers import group_rows
-from ..local.model import fit_one
 from ..local.neighbourhoods import TrainingSet
-from ..local.probes import MAX_WORLD, PROBES_PER_WORLD, World
+from ..local.probes import (
+    MAX_AVERAGED_COLUMNS,
+    MAX_ROWS,
+    NeighbourhoodSample,
+    ProbeNeighbourhood,
+    averaged,
+    draw_probes,
+    reference_plan,
+    thinned,
+    uniform_in_cell,
+)
 from .batches import Batch, concatenated
 from .passes import Passes, Reduction, Sampled, mixed
 from .sums import Noise
@@ -32,7 +40,7 @@ from .sums import Noise
 
 
 class Nearest(Reduction):
-    """The `count` nearest rows of each seed, in columns divided by `scale`; a batch a seed, nearest first."""
+    """The `count` nearest rows of each seed, in columns divided by `scale`; one batch per seed, nearest first."""
 
     def __init__(self, seeds: Floats, scale: Floats, count: int) -> None:
         self.seeds, self.scale, self.count, self.n_features = seeds / scale, scale, count, seeds.shape[1]
@@ -44,8 +52,8 @@ class Nearest(Reduction):
     def update(self, state: list[Batch], batch: Batch) -> list[Batch]:
         """See `Reduction`."""
         tree = cKDTree(batch.X / self.scale, balanced_tree=False, compact_nodes=False)
-        found = tree.query(self.seeds, k=np.arange(1, min(self.count, len(batch)) + 1))[1]
-        return self.merge(state, [batch[near] for near in found])
+        nearest = tree.query(self.seeds, k=np.arange(1, min(self.count, len(batch)) + 1))[1]
+        return self.merge(state, [batch[near] for near in nearest])
 
     def merge(self, first: list[Batch], second: list[Batch]) -> list[Batch]:
         """See `Reduction`."""
@@ -68,11 +76,11 @@ def make_blocks(
     scale = np.where(scale > 0, scale, 1.0)
     near = int(NEAR_SHARE * BLOCK_SIZE)
     seeds = rng.choice(len(X), min(n_blocks, len(X)), replace=False)
-    found = passes.run(Nearest(X[seeds], scale, near), "neighbourhoods for learning")
+    nearest = passes.run(Nearest(X[seeds], scale, near), "neighbourhoods for learning")
     pool = rng.choice(len(X), min(len(X), 5000), replace=False)
     return [
         _block(batch, sampled.rows[pool], X[seed], scale, mean, ard, rng)
-        for seed, batch in zip(seeds, found, strict=True)
+        for seed, batch in zip(seeds, nearest, strict=True)
     ]
 
 
@@ -95,135 +103,136 @@ def _block(
     )
 
 
-# ---- worlds, for tuning ------------------------------------------------------------------------------------------
+# ---- neighbourhoods of probes, for tuning ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Gathered:
-    """Points around an origin, or averages of some: relative positions, targets, noise, and how many each stands for.
+class KeyedSample:
+    """What is kept of a neighbourhood so far.
 
     Attributes
     ----------
-    Z, y, noise, counts : ndarrays of shape (n, d), (n, k + 1), (n,), (n,)
-    ids : ndarray of shape (n,)
-    total : int
-        Number of points seen.
+    sample : NeighbourhoodSample
+    keys : ndarray of shape (n,)
+        A random number for each row, by which a random subset is kept.
     """
 
-    Z: Floats
-    y: Floats
-    noise: Floats
-    counts: Floats
-    ids: Integers
-    total: int
+    sample: NeighbourhoodSample
+    keys: NDArray[np.uint64]
+
+    def __add__(self, other: KeyedSample) -> KeyedSample:
+        return KeyedSample(self.sample + other.sample, np.concatenate([self.keys, other.keys]))
 
 
-class Gather(Reduction):
-    """Everything within `radius` of each origin but the rows set aside for it, averaged where it is dense.
+class SamplesAround(Reduction):
+    """All that is within `radius` of each origin but the rows set aside for it; less where it would be too much.
 
-    Origins and radius are in length scales.
+    Up to three columns neighbours are averaged. Beyond, the rows with the least keys of all are kept, which are a
+    uniform sample whatever the order of the batches.
+
+    Parameters
+    ----------
+    origins : ndarray of shape (m, d)
+        In length scales, as is the radius.
+    set_aside : list of ndarray
+        Ids of rows to leave out, for each origin.
+    radius : float
+    unit, offset, noise
+        See `LocalSums`.
+    seed : int
+        Of the keys.
     """
 
     def __init__(
-        self, origins: Floats, aside: list[Integers], radius: float, unit: Floats, offset: Floats, noise: Noise
+        self,
+        origins: Floats,
+        set_aside: list[Integers],
+        radius: float,
+        unit: Floats,
+        offset: Floats,
+        noise: Noise,
+        seed: int = 0,
     ) -> None:
-        self.origins, self.aside, self.radius = origins, aside, radius
-        self.unit, self.offset, self.noise = unit, offset, noise
+        self.origins, self.set_aside, self.radius = origins, set_aside, radius
+        self.unit, self.offset, self.noise, self.seed = unit, offset, noise, seed
         self.n_features = origins.shape[1]
         self.n_jobs: int | None = None
 
-    def start(self) -> list[Gathered]:
+    def start(self) -> list[KeyedSample]:
         """See `Reduction`."""
         return []
 
-    def update(self, state: list[Gathered], batch: Batch) -> list[Gathered]:
+    def update(self, state: list[KeyedSample], batch: Batch) -> list[KeyedSample]:
         """See `Reduction`."""
         data = TrainingSet.of(
             in_units(batch.X, self.unit), batch.targets - self.offset, self.noise(len(batch), batch.weights)
         )
+        keys = mixed(batch.ids, self.seed)
 
-        def one(i: int) -> Gathered:
-            origin = self.origins[i]
-            near = data.tree.query_radius(origin[None], self.radius)[0]
-            near = near[~np.isin(batch.ids[near], self.aside[i])]
-            n = len(near)
-            Z, y, noise = data.X[near] - origin, data.y[near], data.noise[near]
-            return self._thinned(Gathered(Z, y, noise, np.ones(n), batch.ids[near], n))
+        def sample(i: int) -> KeyedSample:
+            near = data.tree.query_radius(self.origins[i][None], self.radius)[0]
+            near = near[~np.isin(batch.ids[near], self.set_aside[i])]
+            points = NeighbourhoodSample.of(data.X[near] - self.origins[i], data.y[near], data.noise[near])
+            return self._reduced(KeyedSample(points, keys[near]))
 
-        return self.merge(state, thread_map(one, range(len(self.origins)), self.n_jobs))
+        return self.merge(state, thread_map(sample, range(len(self.origins)), self.n_jobs))
 
-    def merge(self, first: list[Gathered], second: list[Gathered]) -> list[Gathered]:
+    def merge(self, first: list[KeyedSample], second: list[KeyedSample]) -> list[KeyedSample]:
         """See `Reduction`."""
         if not first or not second:
             return first or second
-        return [self._thinned(_together(a, b)) for a, b in zip(first, second, strict=True)]
+        return [self._reduced(a + b) for a, b in zip(first, second, strict=True)]
 
-    def _thinned(self, world: Gathered) -> Gathered:
-        """Few enough points: averages over small cells, or a random subset where space is wide."""
-        n, d = world.Z.shape
-        if n <= 4 * MAX_WORLD:
-            return world
-        if d > 3:
-            kept = np.argpartition(mixed(world.ids, 1), MAX_WORLD - 1)[:MAX_WORLD]
-            return Gathered(
-                world.Z[kept], world.y[kept], world.noise[kept], world.counts[kept], world.ids[kept], world.total
-            )
-        side = 2 * self.radius / (2 * MAX_WORLD) ** (1 / d)
-        cells, owner = group_rows(np.floor(world.Z / side).astype(np.int64))
-        weights = 1 / world.noise
-        total = np.bincount(owner, weights, len(cells))
+    def finish(self, state: list[KeyedSample]) -> list[NeighbourhoodSample]:
+        """See `Reduction`."""
+        return [keyed.sample for keyed in state]
 
-        def average(values: Floats) -> Floats:
-            return np.stack([np.bincount(owner, weights * v, len(cells)) / total for v in values.T], axis=1)
-
-        counts = np.bincount(owner, world.counts, len(cells))
-        ids = np.zeros(len(cells), dtype=np.int64)
-        return Gathered(average(world.Z), average(world.y), 1 / total, counts, ids, world.total)
+    def _reduced(self, keyed: KeyedSample) -> KeyedSample:
+        """Few enough rows: averages over small cells, or those with the least keys where there are many columns."""
+        sample, keys = keyed.sample, keyed.keys
+        n, d = sample.X.shape
+        if d > MAX_AVERAGED_COLUMNS:
+            if n <= MAX_ROWS:
+                return keyed
+            kept = np.argpartition(keys, MAX_ROWS - 1)[:MAX_ROWS]
+            kept = kept[np.argsort(keys[kept])]  # the same rows in the same order, however they came
+            return KeyedSample(sample.subset(kept), keys[kept])
+        if n <= 4 * MAX_ROWS:
+            return keyed
+        side = 2 * self.radius / (2 * MAX_ROWS) ** (1 / d)
+        sample = averaged(sample, np.floor(sample.X / side).astype(np.int64))
+        return KeyedSample(sample, np.zeros(len(sample.X), dtype=np.uint64))
 
 
-def _together(a: Gathered, b: Gathered) -> Gathered:
-    pairs = zip((a.Z, a.y, a.noise, a.counts, a.ids), (b.Z, b.y, b.noise, b.counts, b.ids), strict=True)
-    Z, y, noise, counts, ids = (np.concatenate(pair) for pair in pairs)
-    return Gathered(Z, y, noise, counts, ids, a.total + b.total)
-
-
-def world_maker(
+def neighbourhood_maker(
     passes: Passes, sampled: Sampled, unit: Floats, offset: Floats, noise: Noise
-) -> Callable[..., list[World]]:
-    """Stand-in for `probes.make_worlds` whose worlds hold all data around the probes, not just those of the sample."""
-    ids, n = sampled.rows.ids, sampled.n
+) -> Callable[..., list[ProbeNeighbourhood]]:
+    """Stand-in for `probes.make_neighbourhoods` that takes the neighbours from all data, not just from the sample."""
+    ids, n_all = sampled.rows.ids, sampled.n
 
-    def make_worlds(
-        kernel: Kernel, data: TrainingSet, radius: float, n_worlds: int, n_jobs: int | None, rng: np.random.RandomState
-    ) -> list[World]:
+    def make_neighbourhoods(
+        kernel: Kernel,
+        data: TrainingSet,
+        rows: Integers,
+        radius: float,
+        n: int,
+        n_jobs: int | None,
+        rng: np.random.RandomState,
+    ) -> list[ProbeNeighbourhood]:
         d = data.X.shape[1]
-        chosen = rng.choice(len(data.X), min(n_worlds, len(data.X)), replace=False)
-        directions = probes.uniform_in_ball(len(chosen), d, rng) * probes.cell_radius(d)
-        reference = probes.reference_plan(kernel, radius, d)
-        aside = [_set_aside(data, int(seed), n, rng) for seed in chosen]
-        gather = Gather(data.X[chosen], [ids[rows] for rows in aside], radius, unit, offset, noise)
-        found = passes.run(gather, "neighbourhoods for tuning")
+        drawn = draw_probes(data, rows, n, rng, n_all / len(data.X))
+        directions = [uniform_in_cell(len(probes), d, rng) for probes in drawn]
+        reference = reference_plan(kernel, radius, d)
+        origins = data.X[[probes[0] for probes in drawn]]
+        seed = int(rng.randint(2**31 - 1))
+        reduction = SamplesAround(origins, [ids[probes] for probes in drawn], radius, unit, offset, noise, seed)
+        samples = passes.run(reduction, "neighbourhoods for tuning")
 
-        def one(i: int) -> World:
-            origin, around = data.X[chosen[i]], found[i]
-            X, y, noise_, counts = probes.thinned(
-                around.Z, around.y, around.noise, np.random.RandomState(i), around.counts
-            )
-            places = data.X[aside[i]] - origin
-            mean, variance = fit_one(reference, X, y, noise_).predict(reference, places, with_variance=True)
-            assert variance is not None
-            counts = counts * (around.total / max(counts.sum(), 1.0))
-            return World(X, y, noise_, counts, places, data.noise[aside[i]], mean, variance, directions[i])
+        def make(i: int) -> ProbeNeighbourhood:
+            sample, probes = thinned(samples[i], np.random.RandomState(i)), drawn[i]
+            places, probe_noise = data.X[probes] - origins[i], data.noise[probes]
+            return ProbeNeighbourhood.solved(reference, sample, places, probe_noise, directions[i])
 
-        return thread_map(one, range(len(chosen)), n_jobs)
+        return thread_map(make, range(len(drawn)), n_jobs)
 
-    return make_worlds
-
-
-def _set_aside(data: TrainingSet, seed: int, n: int, rng: np.random.RandomState) -> Integers:
-    """A sampled point and a few others near it: few enough not to thin out the data around."""
-    near = data.tree.query_radius(data.X[seed][None], 1.0)[0]
-    near = near[near != seed]
-    limit = int(len(near) * n / len(data.X)) // 20
-    extra = rng.choice(near, min(PROBES_PER_WORLD - 1, limit, len(near)), replace=False)
-    return np.concatenate([[seed], extra]).astype(np.int64)
+    return make_neighbourhoods

@@ -1,0 +1,176 @@
+"""Candidates measured at probes, and the choice among them.
+
+Some probes choose. What was picked for its figure flatters, so the figure that is reported comes from others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Protocol
+
+import numpy as np
+
+from ..common.threads import thread_map
+from ..common.types import Integers
+from ..kernels import Kernel
+from . import choices
+from .choices import CHEAPEST, CLOSEST, Candidate, Choice, Request, Trial, exact, exact_cost
+from .neighbourhoods import TrainingSet
+
+CONFIRMATIONS = 3  # sets of probes that a choice is held against, at most
+
+
+class Probed(Protocol):
+    """Where candidates are measured: around some probes."""
+
+    relative_error: float
+
+    @property
+    def n_probes(self) -> int:
+        """Number of probes."""
+
+    def divergence(self, candidate: Candidate) -> float:
+        """Mean KL of a candidate over the probes."""
+
+    def cost(self, candidate: Candidate) -> float:
+        """Operations of a candidate per training point."""
+
+
+class Measurements:
+    """Candidates measured at probes; a subclass knows which candidates there are, and how to make more probes.
+
+    Attributes
+    ----------
+    probed : list of Probed
+        What has been used to choose.
+    trials : list of Trial
+    probe_rows : list of ndarray
+        Rows that may be probes: of those that choose, and of each confirmation. They have none in common, unless the
+        data are too few to share.
+    """
+
+    share = 0.6  # of the tolerance that a figure may take up where it chooses: it comes from few probes
+    n_errors = 1.0  # standard errors that there must be room for
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        data: TrainingSet,
+        request: Request,
+        n_jobs: int | None,
+        rng: np.random.RandomState,
+        progress: Callable[[str, float, float], None] | None = None,
+        n_samples: int | None = None,
+    ) -> None:
+        self.kernel, self.data, self.request, self.n_jobs, self.rng = kernel, data, request, n_jobs, rng
+        self.progress = progress
+        self.n_samples = len(data.X) if n_samples is None else n_samples
+        self.probe_rows = _shared_out(len(data.X), 1 + CONFIRMATIONS, rng)
+        self.probed: Sequence[Probed] = []
+        self.trials: list[Trial] = []
+
+    # ---- what subclasses know ------------------------------------------------------------------------------------
+
+    def make_probed(self, rows: Integers) -> Sequence[Probed]:
+        """Neighbourhoods of probes that are among the given rows."""
+        raise NotImplementedError
+
+    def search(self) -> Trial | None:
+        """Cheapest trial that meets the tolerance at the probes that choose, or else the closest."""
+        raise NotImplementedError
+
+    def larger(self, candidate: Candidate) -> Iterable[Candidate]:
+        """Candidates closer to the exact process than all that were measured, the cheapest first."""
+        raise NotImplementedError
+
+    # ---- measuring -----------------------------------------------------------------------------------------------
+
+    def cost(self, candidate: Candidate) -> float:
+        """Operations for all centres and as many test points as training points."""
+        return self.n_samples * float(np.mean([p.cost(candidate) for p in self.probed]))
+
+    def measure(self, candidate: Candidate) -> Trial:
+        """Divergence and cost of a candidate at the probes that choose."""
+        return self._measure(candidate, self.probed, self.cost(candidate))
+
+    def _measure(self, candidate: Candidate, probed: Sequence[Probed], cost: float) -> Trial:
+        values = np.array(thread_map(lambda p: p.divergence(candidate), probed, self.n_jobs))
+        mean = float(values.mean())
+        error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
+        trial = Trial(candidate, mean, float(np.hypot(error, probed[0].relative_error * mean)), cost)
+        self.trials.append(trial)
+        if self.progress is not None:
+            self.progress("tuning", min(len(self.trials) / 10, 1.0), mean)
+        return trial
+
+    def meets(self, trial: Trial) -> bool:
+        """Whether a trial by probes that choose meets the tolerance, with room for its error and for having chosen."""
+        return trial.divergence + self.n_errors * trial.error <= self.share * self.request.tolerance
+
+    def closest(self) -> Trial | None:
+        """The trial with the least divergence."""
+        return min(self.trials, key=lambda trial: trial.divergence, default=None)
+
+    # ---- choosing ------------------------------------------------------------------------------------------------
+
+    def choose(self, may_be_exact: bool) -> Choice:
+        """Cheapest candidate that meets the tolerance, or the exact process where it may be and is cheaper."""
+        n = self.n_samples
+        may_be_exact = may_be_exact and n <= choices.EXACT_FALLBACK_UP_TO
+        best = self.search()
+        n_probes = _count(self.probed)
+        sure = best is not None and self.meets(best)
+        if best is not None and not (may_be_exact and (not sure or best.cost >= exact_cost(n))):
+            best, n_probes = self._confirmed(best)
+            sure = self._holds(best)
+        if may_be_exact and not (sure and best is not None and best.cost < exact_cost(n)):
+            why = "it is the cheapest" if sure else "nothing cheaper meets the tolerance"
+            return Choice(exact(self.kernel), 0.0, 0.0, True, why, tuple(self.trials), n_probes)
+        assert best is not None
+        met = best.divergence <= self.request.tolerance
+        reason = CHEAPEST if sure else CLOSEST
+        return Choice(best.candidate, best.divergence, best.error, met, reason, tuple(self.trials), n_probes)
+
+    def _holds(self, trial: Trial) -> bool:
+        """Whether a trial by probes that had no part in the choice meets the tolerance, with room for its error."""
+        return trial.divergence + self.n_errors * trial.error <= self.request.tolerance
+
+    def _confirmed(self, best: Trial) -> tuple[Trial, int]:
+        """A choice measured at probes that had no part in it, and how many they are.
+
+        Where the figure does not hold, these probes join those that choose, among candidates that are dearer.
+        """
+        fresh = self.make_probed(self.probe_rows[1])
+        confirmed = self._measure(best.candidate, fresh, best.cost)
+        for rows in self.probe_rows[2:]:
+            if self._holds(confirmed) or not self.meets(best):
+                break
+            self.probed = [*self.probed, *fresh]
+            dearer = self._dearer(best)
+            if dearer is None:
+                break
+            best, fresh = dearer, self.make_probed(rows)
+            confirmed = self._measure(best.candidate, fresh, best.cost)
+        return confirmed, _count(fresh)
+
+    def _dearer(self, best: Trial) -> Trial | None:
+        """Cheapest of the dearer candidates that meets the tolerance at all probes so far."""
+        latest = {id(trial.candidate): trial for trial in self.trials}.values()
+        dearer = [t.candidate for t in latest if t.cost > best.cost and self.meets(t)]
+        dearer.sort(key=self.cost)
+        for candidate in chain(dearer, self.larger(dearer[-1] if dearer else best.candidate)):
+            trial = self.measure(candidate)
+            if self.meets(trial):
+                return trial
+        return None
+
+
+def _count(probed: Sequence[Probed]) -> int:
+    return sum(p.n_probes for p in probed)
+
+
+def _shared_out(n: int, n_groups: int, rng: np.random.RandomState) -> list[Integers]:
+    """The numbers below `n` in random groups of one size; all of them in each group where they are too few."""
+    order = rng.permutation(n)
+    return [order[i::n_groups] for i in range(n_groups)] if n >= 2 * n_groups else [order] * n_groups

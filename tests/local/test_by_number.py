@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+
+from nearfield.kernels import Kernel
+from nearfield.local import by_number, choices
+from nearfield.local.choices import Request
+from nearfield.local.neighbourhoods import TrainingSet
+
+KERNEL = Kernel(np.array([[1.0], [6.0]]), np.array([0.7, 1.5]))
+NOISE = 0.1
+N = 1600
+
+
+def training():
+    """Dense places and sparse ones; the first target is the number of the row."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(0, 20, (N, 2)) * rng.uniform(0, 1, (N, 1))
+    y = np.stack([np.arange(N), np.sin(X[:, 0]) + NOISE**0.5 * rng.standard_normal(N)], axis=1)
+    return TrainingSet.of(X, y, np.full(N, NOISE))
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """Sets of neighbourhoods, as they are made, with the rows their probes are among."""
+    sets = []
+    original = by_number.make_neighbourhoods
+
+    def make(kernel, data, rows, *others):
+        sets.append((original(kernel, data, rows, *others), rows))
+        return sets[-1][0]
+
+    monkeypatch.setattr(by_number, "make_neighbourhoods", make)
+    monkeypatch.setattr(by_number, "NEIGHBOURHOODS", 10)
+    monkeypatch.setattr(by_number, "FAR", 60)
+    monkeypatch.setattr(choices, "EXACT_FALLBACK_UP_TO", 0)
+    return sets
+
+
+def test_probes_are_set_aside_among_the_rows_given(recorded):
+    data, rows = training(), np.arange(0, N, 4)
+    neighbourhoods = by_number.make_neighbourhoods(KERNEL, data, rows, 1e-3, 1, np.random.RandomState(0))
+    assert len(recorded) == 1
+    for neighbourhood in neighbourhoods:
+        present = neighbourhood.sample.y[:, 0].astype(int)
+        origin = data.X[present[0]] - neighbourhood.sample.X[0]
+        gaps = np.linalg.norm(data.X[:, None] - origin - neighbourhood.probes, axis=2)
+        probes = np.argmin(gaps, axis=0)
+        np.testing.assert_allclose(gaps.min(axis=0), 0.0, atol=1e-9)
+        assert len(probes) == by_number.PROBES
+        assert np.isin(probes, rows).all()
+        assert not np.isin(probes, present).any()
+
+
+@pytest.mark.parametrize("tolerance", [1.0, 1e-9])
+def test_the_figure_is_from_probes_that_had_no_part_in_the_choice(recorded, tolerance):
+    data = training()
+    data = TrainingSet.of(data.X, data.y[:, 1:2], data.noise)
+    choice = by_number.choose(KERNEL, data, Request(tolerance), 1, np.random.RandomState(0))
+    assert len(recorded) > 1
+    (last, rows) = recorded.pop()
+    values = np.array([p.divergence(choice.candidate) for p in last])
+    np.testing.assert_allclose(choice.divergence, values.mean(), rtol=1e-9)
+    np.testing.assert_allclose(choice.error, values.std(ddof=1) / len(values) ** 0.5, rtol=1e-9)
+    assert choice.n_probes == sum(p.n_probes for p in last)
+    assert not any(np.intersect1d(rows, before).size for _, before in recorded)
+    assert choice.met == (tolerance == 1.0)
+
+
+def test_a_figure_that_does_not_hold_leads_to_more_neighbours(recorded, monkeypatch):
+    """Probes that choose are pretended to be near the exact process, whatever the candidate."""
+    original = by_number.NumberSearch.search
+
+    def search(self):
+        best = original(self)
+        cheapest = self.measure(self._candidate(by_number.COUNTS[0], by_number.CELL_SHARES[0]))
+        assert best is not None
+        self.trials[-1] = choices.Trial(cheapest.candidate, 0.0, 0.0, cheapest.cost)
+        return self.trials[-1]
+
+    monkeypatch.setattr(by_number.NumberSearch, "search", search)
+    data = training()
+    data = TrainingSet.of(data.X, data.y[:, 1:2], data.noise)
+    choice = by_number.choose(KERNEL, data, Request(1e-2), 1, np.random.RandomState(0))
+    assert len(recorded) > 2
+    assert choice.candidate.plan.count > by_number.COUNTS[0]
+    assert choice.met
