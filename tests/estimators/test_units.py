@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import nearfield as nf
-from nearfield.estimators._units import rescale
+from nearfield.estimators.units import rescale
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 6, (150, 2)) * [1.0, 300.0]

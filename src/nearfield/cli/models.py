@@ -11,7 +11,7 @@ import numpy as np
 
 from ..common.types import Floats
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
-from ..estimators._units import rescale
+from ..estimators.units import rescale
 from ..features import FourierFeatures
 from ..hyperparameters.learned import OnBoundWarning, on_bounds_message
 from ..reporting import inputs

@@ -15,7 +15,7 @@ from ..common.fitting import all_or_nothing
 from ..common.types import Floats
 from ..solvers.posterior import KernelPosterior
 from ..streaming.inputs import refuse_source
-from ._base import JointGPRegressor, on_device
+from .base import JointGPRegressor, on_device
 
 
 class ExactGPRegressor(JointGPRegressor):

@@ -30,7 +30,7 @@ from ..streaming.neighbours import make_blocks
 from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes
 from ..streaming.source import Source
-from ._base import JointGPRegressor, on_device
+from .base import JointGPRegressor, on_device
 from .sampling import FeatureSums, take_sample
 
 

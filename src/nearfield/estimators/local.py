@@ -24,7 +24,7 @@ from ..streaming.inputs import as_source
 from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes
 from ..streaming.source import ArraySource, Source
-from ._base import GPRegressor
+from .base import GPRegressor
 from .local_request import local_request
 from .sampling import take_sample
 

@@ -12,7 +12,7 @@ from ..streaming.batches import Batch, SourceError
 from ..streaming.passes import Passes, Reduction, Sample, Sampled
 
 if TYPE_CHECKING:
-    from ._base import GPRegressor
+    from .base import GPRegressor
     from .feature import FeatureGPRegressor
 
 

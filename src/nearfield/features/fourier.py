@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..common.arrays import Array, like, namespace
 from ..common.validation import check_integer, check_option, check_random_state
 from ..common.warnings import warn
-from ._base import GaussianKernelFeatures
+from .base import GaussianKernelFeatures
 from .hadamard import hadamard_transform, next_power_of_two, pad_columns
 
 SAMPLINGS = ("gaussian", "orthogonal", "structured")

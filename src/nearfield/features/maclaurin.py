@@ -16,7 +16,7 @@ from scipy.special import gammaln
 from ..common.arrays import Array, namespace
 from ..common.validation import check_integer, check_option, check_random_state, describe
 from . import allocation, sketch, taylor
-from ._base import ShiftedFeatures
+from .base import ShiftedFeatures
 
 SAMPLE_SIZE = 500
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..common.arrays import Array, indices_like, like, namespace
 from ..common.types import Integers
 from ..common.validation import check_integer, check_option, check_random_state
-from ._base import FeatureMap
+from .base import FeatureMap
 from .hadamard import hadamard_transform, next_power_of_two, pad_columns
 
 SAMPLINGS = ("gaussian", "rademacher", "tensor_srht")

@@ -20,7 +20,7 @@ from scipy.special import gammaln
 from ..common.arrays import Array, empty_like_shape, like, namespace
 from ..common.types import Integers
 from ..common.validation import check_integer, describe
-from ._base import ShiftedFeatures
+from .base import ShiftedFeatures
 
 MAX_COLUMNS = 1 << 17
 

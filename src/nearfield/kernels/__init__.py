@@ -1,4 +1,4 @@
-"""The kernel, a sum of Gaussians, and the mixtures that approximate other kernels by one."""
+"""The kernel, a sum of Gaussians, and mixtures that approximate other kernels by one; imports `common`."""
 
 from .gaussians import Kernel, squared_distances
 

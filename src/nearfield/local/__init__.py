@@ -1,1 +1,4 @@
-"""Local models: cells and centres, neighbourhoods, models, prediction, and the choice among approximations."""
+"""Local models: the pipeline from data to a fitted model, and all its steps.
+
+Imports `hyperparameters` and below, and the report of `reporting`.
+"""

@@ -20,7 +20,7 @@ from ..common.files import atomic
 from ..common.fitting import note_fitted
 from ..common.types import Floats
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
-from ..estimators._base import GPRegressor
+from ..estimators.base import GPRegressor
 from ..hyperparameters.learning import Learned
 from ..kernels import Kernel
 from ..local.centers import Placement

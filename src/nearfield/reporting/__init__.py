@@ -1,1 +1,4 @@
-"""What a fitted model says of itself: report, frames, grids, plots, page."""
+"""What a fitted model says of itself: report, summary, frames, grids, plots, page.
+
+It knows models by what they show, and imports `common` alone.
+"""
