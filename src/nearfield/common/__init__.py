@@ -1,1 +1,1 @@
-"""What every other folder uses: arrays, memory, threads, files, validation, messages. It imports nothing of the library."""
+"""What every folder uses: arrays, memory, threads, files, validation, messages. It imports nothing of the library."""
