@@ -156,7 +156,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         self.signal_variance_ = float(kernel.variances[0]) if single else kernel.variances
 
     def _check_hyperparameters(self, d: int) -> tuple[Fixed, int]:
-        """Hyperparameters that are given, and the number of Gaussians they have (1 where none are)."""
+        """Hyperparameters that are given, and the number of Gaussians (1 where it is to be learnt)."""
         n_scales = self._check_n_scales() or 1
         lengths, variances = self._check_length_scales(d, n_scales), self._check_variances()
         if variances is not None and len(variances) != n_scales:
@@ -169,7 +169,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
     def _check_n_scales(self) -> int | None:
         """Number of Gaussians; None is to be learnt.
 
-        The defaults of `n_scales` give way to what is given: as many signal variances, or rows of length scales.
+        The defaults of `n_scales` give way to what is given: there are as many as signal variances, or else as rows of
+        length scales.
         """
         is_auto = isinstance(self.n_scales, str) and self.n_scales == "auto"
         is_number = isinstance(self.n_scales, Integral) and not isinstance(self.n_scales, bool)
