@@ -430,8 +430,8 @@ def test_no_points_to_predict():
     ]
     + [
         ("length_scale", [1.0, 2.0, 3.0], "length_scale.* 2 of them"),
-        ("signal_variance", [1.0, 2.0], "one entry a scale"),
-        ("signal_variance", [[1.0]], "one a scale"),
+        ("signal_variance", [1.0, 2.0], "one per scale"),
+        ("signal_variance", [[1.0]], "one per scale"),
         ("n_scales", 0, "at least 1"),
         ("n_scales", 1.5, "at least 1"),
         ("ard", "yes", "'ard' .* must be True or False"),

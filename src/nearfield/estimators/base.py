@@ -163,51 +163,67 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         scales = kernel.length_scales
         if scales.shape[1] == 1:
             scales = scales[:, 0]
-        one = kernel.n_scales == 1
-        self.length_scale_ = _plain(scales[0]) if one else scales
-        self.signal_variance_ = float(kernel.variances[0]) if one else kernel.variances
+        single = kernel.n_scales == 1
+        self.length_scale_ = _plain(scales[0]) if single else scales
+        self.signal_variance_ = float(kernel.variances[0]) if single else kernel.variances
 
     def _check_hyperparameters(self, d: int) -> tuple[Fixed, int]:
-        n_scales = self._check_n_scales()
-        variances = None if self.signal_variance is None else self._positives("signal_variance", self.signal_variance)
-        if variances is not None and variances.ndim != 1:
-            raise ValueError(f"{describe(self, 'signal_variance')} must be a positive number, or one a scale.")
-        if variances is not None and n_scales is None:
-            n_scales = len(variances)
-        lengths = None
-        if self.length_scale is not None:
-            lengths = self._check_length_scales(d, n_scales)
-            n_scales = len(lengths)
-        if variances is not None and len(variances) != (n_scales or 1):
+        """Hyperparameters that are given, and the number of Gaussians (1 where it is to be learnt)."""
+        n_scales = self._check_n_scales() or 1
+        lengths, variances = self._check_length_scales(d, n_scales), self._check_variances()
+        if variances is not None and len(variances) != n_scales:
             raise ValueError(
-                f"{describe(self, 'signal_variance')} must have one entry a scale: {n_scales or 1} expected. "
+                f"{describe(self, 'signal_variance')} must have one entry per scale: {n_scales} expected. "
                 f"Got {self.signal_variance!r}."
             )
-        return Fixed(lengths, variances, self._check_noise()), n_scales or 1
+        return Fixed(lengths, variances, self._check_noise()), n_scales
 
     def _check_n_scales(self) -> int | None:
-        if isinstance(self.n_scales, str) and self.n_scales == "auto":
-            return None
-        if not isinstance(self.n_scales, Integral) or isinstance(self.n_scales, bool) or self.n_scales < 1:
+        """Number of Gaussians; None is to be learnt.
+
+        The defaults of `n_scales` give way to what is given: there are as many as signal variances, or else as rows of
+        length scales.
+        """
+        is_auto = isinstance(self.n_scales, str) and self.n_scales == "auto"
+        is_number = isinstance(self.n_scales, Integral) and not isinstance(self.n_scales, bool)
+        if not is_auto and (not is_number or self.n_scales < 1):
             raise ValueError(
                 f"{describe(self, 'n_scales')} must be 'auto' or an integer of at least 1. Got {self.n_scales!r}."
             )
-        return int(self.n_scales)
+        if is_auto or self.n_scales == 1:
+            variances = self._check_variances()
+            if variances is not None:
+                return len(variances)
+            if self.length_scale is not None:
+                lengths = self._positives("length_scale", self.length_scale)
+                return len(lengths) if lengths.ndim == 2 else 1
+        return None if is_auto else int(self.n_scales)
 
-    def _check_length_scales(self, d: int, n_scales: int | None) -> Floats:
-        """Length scales as (J, 1) or (J, d): a number, one per column, one a scale, or a row of columns a scale."""
-        given = self._positives("length_scale", self.length_scale)
-        J = n_scales or 1
-        if given.ndim == 2 and given.shape[1] in (1, d) and (n_scales is None or len(given) == n_scales):
-            return given
-        if given.ndim == 1 and len(given) == J and not (J == 1 and d > 1 and len(given) == d):
-            return given[:, None]
-        if given.ndim == 1 and J == 1 and len(given) == d:
-            return given[None, :]
-        raise ValueError(
-            f"{describe(self, 'length_scale')} must be a positive number, {d} of them (one per column of X), or one "
-            f"entry a scale with n_scales saying how many. Got {self.length_scale!r} with n_scales={self.n_scales!r}."
-        )
+    def _check_variances(self) -> Floats | None:
+        """Signal variances (J,), where they are given."""
+        if self.signal_variance is None:
+            return None
+        variances = self._positives("signal_variance", self.signal_variance)
+        if variances.ndim != 1:
+            raise ValueError(f"{describe(self, 'signal_variance')} must be a positive number, or one per scale.")
+        return variances
+
+    def _check_length_scales(self, d: int, n_scales: int) -> Floats | None:
+        """Length scales (J, 1) or (J, d), where they are given."""
+        if self.length_scale is None:
+            return None
+        lengths = self._positives("length_scale", self.length_scale)
+        if lengths.ndim == 1:
+            lengths = lengths[None, :] if n_scales == 1 else lengths[:, None]
+        if lengths.ndim == 2 and len(lengths) == n_scales and lengths.shape[1] in (1, d):
+            return lengths
+        expected = f"a positive number, or {d} of them (one per column of X)"
+        if n_scales == 1:
+            hint = "for several scales, give as many signal variances or n_scales as well"
+        else:
+            expected = f"{n_scales} positive numbers (one per scale), or as many rows of {d} (one per column of X)"
+            hint = "signal_variance and n_scales tell how many scales there are"
+        raise ValueError(f"{describe(self, 'length_scale')} must be {expected}; {hint}. Got {self.length_scale!r}.")
 
     def _positives(self, name: str, value: Any) -> Floats:
         try:

@@ -23,16 +23,21 @@ class ExactGPRegressor(JointGPRegressor):
 
     Parameters
     ----------
-    length_scale : float, array of shape (n_features,) or None, default=None
-        Length scale, one or one per column; None learns it. With `n_scales` above 1, one entry a scale.
-    signal_variance : float or None, default=None
-        Prior variance of the latent function; None learns it. With `n_scales` above 1, one entry a scale.
+    length_scale : float, array of shape (n_features,), (J,), (J, 1) or (J, n_features), or None, default=None
+        Length scale, one or one per column; None learns it. Of a kernel of J Gaussians, one number or one row per
+        Gaussian. A list of numbers is one per Gaussian where as many signal variances are given (or `n_scales` is that
+        number), and one per column otherwise.
+    signal_variance : float, array of shape (J,) or None, default=None
+        Prior variance of the latent function; None learns it. Several are those of as many Gaussians. So
+        `length_scale_`, `signal_variance_` and `noise_variance_` of one regressor, and `kernel_.parameters()`, are
+        parameters of another as they are.
     noise_variance : float or None, default=None
         Variance of the observation noise; None learns it.
     ard : bool, default=False
         Learn one length scale per column.
     n_scales : int or "auto", default=1
-        Number of Gaussians summed in the kernel; "auto" learns it.
+        Number of Gaussians summed in the kernel; "auto" learns it. Where several signal variances, or rows of length
+        scales, are given, these tell it, and neither "auto" nor 1 need be changed.
     n_restarts : int, default=2
         Random starts of the learning, besides the systematic ones.
     time_budget : float, default=60.0

@@ -48,7 +48,8 @@ class FeatureGPRegressor(JointGPRegressor):
     ard : bool, default=False
         Learn one length scale per column.
     n_scales : int or "auto", default=1
-        Number of Gaussians summed in the kernel; each has a map of its own, side by side. "auto" learns it.
+        Number of Gaussians summed in the kernel; each has a map of its own, side by side. "auto" learns it. See
+        `ExactGPRegressor` where hyperparameters are given.
     likelihood : {"kernel", "features"}, default="kernel"
         Learn by the likelihood of the Gaussian kernel that the features stand for, exact or composite, or by that of
         the features themselves (`TaylorFeatures`, and `FourierFeatures` that are not structured). Maps without

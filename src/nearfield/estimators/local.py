@@ -43,7 +43,8 @@ class LocalGPRegressor(GPRegressor):
     ard : bool, default=False
         Learn one length scale per column.
     n_scales : int or "auto", default="auto"
-        Number of Gaussians summed in the kernel. "auto" learns it where length scale and signal variance are learnt.
+        Number of Gaussians summed in the kernel. "auto" learns it where length scale and signal variance are learnt;
+        where they are given, they tell it: see `ExactGPRegressor`.
     tolerance : float, default=1e-3
         Largest mean KL divergence per test point from the exact Gaussian process, in nats.
     spacing : float or "auto", default="auto"

@@ -56,10 +56,10 @@ def kernel_log_likelihood(
     elif squared_distances is None:
         squared_distances = packed_distances(X)
 
-    parts = [_component(X, scales, variance, squared_distances) for scales, variance in kernel.components()]
-    K = parts[0].copy()
-    for part in parts[1:]:
-        K += part
+    components = [_component(X, scales, variance, squared_distances) for scales, variance in kernel.components()]
+    K = components[0].copy()
+    for component in components[1:]:
+        K += component
     diagonal = linalg.packed_diagonal(n)
     K[diagonal] += noise
     if not linalg.packed_cholesky(K, n):
@@ -71,16 +71,16 @@ def kernel_log_likelihood(
     # With M = sum_t alpha_t alpha_t' - k K^-1, a derivative is half the sum of the entries of M * dK.
     M = linalg.packed_rank_update(linalg.packed_inverse(K, n), alpha, -k)
 
-    length_gradient = np.empty((len(parts), q))
-    variance_gradient = np.empty(len(parts))
-    for j, part in enumerate(parts):
+    length_gradient = np.empty((len(components), q))
+    variance_gradient = np.empty(len(components))
+    for j, component in enumerate(components):
         scales = kernel.length_scales[j]
-        part *= M
-        variance_gradient[j] = part.sum() - 0.5 * part[diagonal].sum()
+        component *= M
+        variance_gradient[j] = component.sum() - 0.5 * component[diagonal].sum()
         if squared_distances is not None:
-            length_gradient[j, 0] = np.vdot(part, squared_distances) / scales[0] ** 2
+            length_gradient[j, 0] = np.vdot(component, squared_distances) / scales[0] ** 2
         else:
-            length_gradient[j] = _column_sums((X - X.mean(axis=0)) / scales, part)
+            length_gradient[j] = _column_sums((X - X.mean(axis=0)) / scales, component)
     noise_gradient = 0.5 * float(np.sum(M[diagonal] * noise))
     return value, np.concatenate([length_gradient.ravel(), variance_gradient, [noise_gradient]])
 
@@ -92,18 +92,18 @@ def packed_distances(X: Floats) -> Floats:
 
 def _component(X: Floats, scales: Floats, variance: float, squared_distances: Floats | None) -> Floats:
     if squared_distances is not None:
-        part: Floats = squared_distances * (-0.5 / scales[0] ** 2)
+        component: Floats = squared_distances * (-0.5 / scales[0] ** 2)
     else:
-        part = packed_distances(X / scales)
-        part *= -0.5
-    np.exp(part, out=part)
-    part *= variance
-    return part
+        component = packed_distances(X / scales)
+        component *= -0.5
+    np.exp(component, out=component)
+    component *= variance
+    return component
 
 
-def _column_sums(Z: Floats, part: Floats) -> Floats:
+def _column_sums(Z: Floats, component: Floats) -> Floats:
     """Half the sum over all pairs, `0.5 sum_ab P_ab (z_a - z_b)^2`, for each column of `Z`, as a matrix product."""
-    lower = linalg.unpack_lower(part, len(Z))  # each pair once; where a = b there is nothing to add
+    lower = linalg.unpack_lower(component, len(Z))  # each pair once; where a = b there is nothing to add
     sums = lower.sum(axis=0) + lower.sum(axis=1)
     result: Floats = sums @ (Z * Z) - 2 * np.einsum("ac,ac->c", Z, lower @ Z)
     return result
@@ -121,7 +121,7 @@ def feature_log_likelihood(
     Parameters
     ----------
     rows : ndarray of shape (D, n)
-        Features, one a row, the signal variance included.
+        Features, one per row, the signal variance included.
     length_gradients : sequence of ndarrays of shape (D, n)
         Derivatives of `rows` with respect to the logarithm of each length scale.
     y : ndarray of shape (n, k)

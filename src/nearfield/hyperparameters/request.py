@@ -43,7 +43,7 @@ class LearningRequest:
     n_scales : int or None
         Number of Gaussians wanted where neither length scales nor signal variances are given; None learns it.
     n_given : int
-        Number of Gaussians that the given hyperparameters have; 1 where none are given.
+        Number of Gaussians where length scales or signal variances are given, or `n_scales` is 1.
     ard : bool
         Learn one length scale per column.
     n_restarts : int

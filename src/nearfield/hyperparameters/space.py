@@ -71,6 +71,7 @@ class Space:
     Its order is that of the gradients in `likelihood`.
     """
 
+    fixed: Fixed
     extents: Extents
     columns: Floats  # unit of length of each of the q length scales
     spread: float  # variance of the targets
@@ -108,7 +109,7 @@ class Space:
             silent = np.flatnonzero(np.tile(spreads == 0, J))
             lower[silent] = upper[silent]
         is_degenerate = spread == CONSTANT_SPREAD or extents.extent == 0
-        return cls(extents, columns, spread, is_degenerate, J, given, lower, upper)
+        return cls(fixed, extents, columns, spread, is_degenerate, J, given, lower, upper)
 
     @property
     def free(self) -> Booleans:
@@ -132,9 +133,14 @@ class Space:
         return theta
 
     def unpack(self, theta: Floats) -> tuple[Kernel, float]:
-        """Kernel and noise variance of a whole vector."""
+        """Kernel and noise variance of a whole vector; what is given comes back to the last digit."""
         J, q = self.n_scales, len(self.columns)
-        return Kernel(np.exp(theta[: J * q]).reshape(J, q), np.exp(theta[J * q : -1])), float(np.exp(theta[-1]))
+        lengths, variances, noise = self.fixed.length_scales, self.fixed.variances, self.fixed.noise_variance
+        kernel = Kernel(
+            np.exp(theta[: J * q]).reshape(J, q) if lengths is None else lengths,
+            np.exp(theta[J * q : -1]) if variances is None else variances,
+        )
+        return kernel, float(np.exp(theta[-1])) if noise is None else noise
 
     def sorted(self, theta: Floats) -> Floats:
         """Whole vector with the components in the order of their length, where that is free to choose."""

@@ -157,8 +157,8 @@ def _is_learned(f: Any) -> bool:
 
 
 def _is_on_bound(f: Any) -> bool:
-    known = f.kind in ("length_scale", "signal_variance", "noise_variance")
-    return known and (f.component or 0) >= 0 and (f.column or 0) >= 0
+    is_kind = f.kind in ("length_scale", "signal_variance", "noise_variance")
+    return is_kind and (f.component or 0) >= 0 and (f.column or 0) >= 0
 
 
 def _is_report(f: Any) -> bool:

@@ -133,11 +133,11 @@ class Stack:
         """Value, and gradient in the order of `likelihood`."""
         noise = noise_variance * self.factors
         squares = [self._squares(scales) for scales in kernel.length_scales]
-        parts = [
+        components = [
             torch.where(self.both, variance * torch.exp(-0.5 * square.sum(dim=0)), 0.0)
             for square, variance in zip(squares, kernel.variances.tolist(), strict=True)
         ]
-        K = sum(parts[1:], parts[0].clone())
+        K = sum(components[1:], components[0].clone())
         K.diagonal(dim1=-2, dim2=-1).add_(torch.where(self.real, noise, 1.0))
         factor, failed = torch.linalg.cholesky_ex(K)
         if bool((failed > 0).any()):
@@ -149,17 +149,17 @@ class Stack:
         value = -0.5 * (half.square().sum() + self.n_targets * (log_determinant + self.n_points * LOG_2PI))
         M = alpha @ alpha.mT - self.n_targets * (whitener.mT @ whitener)
         lengths, variances = [], []
-        for part, square in zip(parts, squares, strict=True):
-            part *= M
-            variances.append(0.5 * part.sum())
-            lengths.append(0.5 * (part * square).sum(dim=(1, 2, 3)))
+        for component, square in zip(components, squares, strict=True):
+            component *= M
+            variances.append(0.5 * component.sum())
+            lengths.append(0.5 * (component * square).sum(dim=(1, 2, 3)))
         diagonal = M.diagonal(dim1=-2, dim2=-1)
         noise_gradient = 0.5 * (diagonal * torch.where(self.real, noise, 0.0)).sum()
         gradient = torch.cat([*lengths, torch.stack([*variances, noise_gradient])])
         return float(value), on_host(gradient)
 
     def _squares(self, scales: Floats) -> Tensor:
-        """Squared differences over squared length scales, one a length scale: (q, B, n, n)."""
+        """Squared differences over squared length scales, one per length scale: (q, B, n, n)."""
         if self._distances is None:
             difference = self.X[:, :, None] - self.X[:, None, :]
             squares = difference.square_().movedim(-1, 0)
