@@ -121,10 +121,14 @@ class Measurements:
         best = self.search()
         n_probes = _count(self.probed)
         sure = best is not None and self.meets(best)
-        if best is not None and not (may_be_exact and (not sure or best.cost >= exact_cost(n))):
+
+        def exact_is_better() -> bool:
+            return may_be_exact and not (sure and best is not None and best.cost < exact_cost(n))
+
+        if best is not None and not exact_is_better():
             best, n_probes = self._confirmed(best)
             sure = self._holds(best)
-        if may_be_exact and not (sure and best is not None and best.cost < exact_cost(n)):
+        if exact_is_better():
             why = "it is the cheapest" if sure else "nothing cheaper meets the tolerance"
             return Choice(exact(self.kernel), 0.0, 0.0, True, why, tuple(self.trials), n_probes)
         assert best is not None
