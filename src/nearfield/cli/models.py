@@ -13,7 +13,7 @@ from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from ..estimators._units import rescale
 from ..features import FourierFeatures
 from ..reporting import inputs
-from ..streaming.tables import BATCH
+from ..streaming.tables.table import BATCH
 from .columns import Recipe
 from .messages import CommandError
 
