@@ -20,7 +20,7 @@ def put(tmp_path, content, name="t.csv"):
     return str(path)
 
 
-def read(path, size=tables.BATCH, **options):
+def read(path, size=10_000, **options):
     """Columns of numbers."""
     with open_table(path, **options) as table:
         parts = [{name: batch.numbers(name) for name in table.columns} for batch in table.batches(size)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..common.types import Booleans, Floats
 from ..persistence import files as io
 from ..persistence.checks import conform
 from ..streaming.tables import Table, TableRows
+from ..streaming.tables.table import BATCH
 from .messages import CommandError, counted, note
 
 _COPIES = 3  # of all numbers, while they are put together
@@ -88,26 +89,27 @@ class Recipe:
 
 
 class Unused:
-    """Counts of rows that could not be used: with missing values, and with categories unknown to the model."""
+    """Counts of rows, and of those that could not be used: with missing values, or categories unknown to the model."""
 
     def __init__(self) -> None:
-        self.n_missing = 0
+        self.n_rows = self.n_missing = 0
         self.unknown: dict[str, int] = {}
 
     def add(self, unused: Any, unknown: dict[str, Booleans]) -> None:
-        """Count rows (n,), and those of them with an unknown category by column."""
+        """Count rows (n,), of which some are not used; `unknown` are those with an unknown category, by column."""
+        self.n_rows += len(unused)
         strange = np.any([*unknown.values(), np.zeros(len(unused), dtype=bool)], axis=0)
         self.n_missing += int((unused & ~strange).sum())
         for name, rows in unknown.items():
             if rows.any():
                 self.unknown[name] = self.unknown.get(name, 0) + int(rows.sum())
 
-    def say(self, what: str, n: int) -> None:
-        """Note what became of them, of `n` rows."""
+    def say(self, what: str) -> None:
+        """Note what became of them."""
         if self.n_missing:
-            note(f"{what} {counted(self.n_missing, 'row')} of {n} with missing values")
+            note(f"{what} {counted(self.n_missing, 'row')} of {self.n_rows} with missing values")
         for column, count in self.unknown.items():
-            note(f"{what} {counted(count, 'row')} of {n} with a value of {column!r} unknown to the model")
+            note(f"{what} {counted(count, 'row')} of {self.n_rows} with a value of {column!r} unknown to the model")
 
 
 def split_names(text: str | None) -> list[str]:
@@ -188,6 +190,22 @@ def recipe_of(gp: Any, metadata: dict[str, Any], table: Table, kept: list[str]) 
         recipe = Recipe(tuple(Column(name) for name in free))
     require_columns(table, [column.name for column in recipe.columns], ", which the model predicts from")
     return recipe
+
+
+def complete_rows(
+    table: Table, recipe: Recipe, target: str | None, unused: Unused, size: int = BATCH
+) -> Iterator[tuple[Floats, Floats]]:
+    """Features (n, p) and target (n,) of rows that lack none of them, batch by batch; the others are counted.
+
+    Without a target its values are 0. Rows are refused where all of them would fill the memory.
+    """
+    for batch in table.batches(size):
+        X, unknown = recipe.matrix(batch)
+        y = np.zeros(len(X)) if target is None else batch.numbers(target)
+        used = ~np.isnan(y) & ~np.isnan(X).any(axis=1)
+        unused.add(~used, unknown)
+        require_room(table, unused.n_rows, X.shape[1] + 1)
+        yield X[used], y[used]
 
 
 def indicators(categories: tuple[str, ...], texts: Sequence[str | None]) -> Floats:

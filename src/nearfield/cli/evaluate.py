@@ -242,38 +242,33 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
 
     from ..reporting.training_rows import TrainingRows
     from ..streaming.tables import open_table
-    from .columns import Unused, load_model, recipe_of, require_columns, require_room
+    from .columns import Unused, complete_rows, load_model, recipe_of, require_columns
     from .models import predict, rows_at_a_time
 
     gp, metadata = load_model(path)
     target = target or metadata.get("target")
     if not isinstance(target, str) or len(gp.y_mean_) != 1:
         raise CommandError(f"{path} does not say what it predicts, or predicts several targets: use --target.")
-    truth, means, stds, n_rows, n_seen = [], [], [], 0, 0
+    truth, means, stds, n_seen = [], [], [], 0
     training_rows, unused = TrainingRows(gp), Unused()
     with open_table(data, encoding) as table:
         require_columns(table, [target])
         recipe = recipe_of(gp, metadata, table, [target])
-        for batch in table.batches(rows_at_a_time(gp)):
-            (X, unknown), y = recipe.matrix(batch), batch.numbers(target)
-            used = ~np.isnan(y) & ~np.isnan(X).any(axis=1)
-            n_rows += len(y)
-            unused.add(~used, unknown)
-            require_room(table, n_rows, X.shape[1] + 1)
-            if used.any():
-                n_seen += training_rows.count(X[used])
-                mean, std = predict(gp, X[used])
-                truth.append(y[used])
+        for X, y in complete_rows(table, recipe, target, unused, rows_at_a_time(gp)):
+            if len(X):
+                n_seen += training_rows.count(X)
+                mean, std = predict(gp, X)
+                truth.append(y)
                 means.append(mean[:, 0])
                 stds.append(std[:, 0])
     if not truth:
         raise CommandError(f"{table.name} has no row with {target!r} and all features.")
     y, mean, std = (np.concatenate(arrays) for arrays in (truth, means, stds))
-    unused.say("dropped", n_rows)
+    unused.say("dropped")
     note_training_rows(n_seen, len(y))
     return {
-        "rows": n_rows,
-        "rows_dropped": n_rows - len(y),
+        "rows": unused.n_rows,
+        "rows_dropped": unused.n_rows - len(y),
         "rows_trained_on": n_seen,
         "level": level,
         "target": target,

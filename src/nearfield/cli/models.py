@@ -15,7 +15,7 @@ from ..estimators.units import rescale
 from ..features import FourierFeatures
 from ..hyperparameters.learned import OnBoundWarning, on_bounds_message
 from ..reporting import inputs
-from ..streaming.tables import BATCH
+from ..streaming.tables.table import BATCH
 from .columns import Recipe
 from .messages import CommandError, note
 

@@ -88,7 +88,7 @@ def command(
         print_json(
             {
                 "out": out,
-                "rows": rows.n,
+                "rows": rows.unused.n_rows,
                 "missing": rows.unused.n_missing,
                 "unknown": rows.unused.unknown,
                 "columns": new,
@@ -106,7 +106,7 @@ class _Rows:
 
         self._gp, self._recipe, self._latent = gp, recipe, latent
         self._width = float(ndtri(0.5 + level / 2))
-        self.n, self.unused = 0, Unused()
+        self.unused = Unused()
 
     def predict(self, batch: TableRows) -> list[Any]:
         """Means, standard deviations and bounds of a batch, in the order of `_new_columns`."""
@@ -120,16 +120,15 @@ class _Rows:
         std = mean.copy()
         if complete.any():
             mean[complete], std[complete] = predict(self._gp, X[complete], self._latent)
-        self.n += len(X)
         self.unused.add(~complete, unknown)
         half = self._width * std
         return [values[:, i] for i in range(mean.shape[1]) for values in (mean, std, mean - half, mean + half)]
 
     def say(self, name: str) -> None:
         """Count what could not be predicted."""
-        if self.n == 0:
+        if self.unused.n_rows == 0:
             note(f"{name} has a header and no rows, and so has the output")
-        self.unused.say("no prediction for", self.n)
+        self.unused.say("no prediction for")
 
 
 def _new_columns(n_targets: int) -> list[str]:

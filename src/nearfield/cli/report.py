@@ -83,25 +83,17 @@ def _read(gp: Any, metadata: dict[str, Any], data: str, target: str | None, enco
     import numpy as np
 
     from ..streaming.tables import open_table
-    from .columns import Unused, recipe_of, require_columns, require_room
+    from .columns import Unused, complete_rows, recipe_of, require_columns
 
-    pairs: list[tuple[Any, Any]] = []
-    n_rows, unused = 0, Unused()
+    unused = Unused()
     with open_table(data, encoding) as table:
-        has_target = target is not None and target in table.columns
         if target is not None and target != metadata.get("target"):
             require_columns(table, [target])
-        recipe = recipe_of(gp, metadata, table, [target] if has_target and target else [])
-        for batch in table.batches():
-            X, unknown = recipe.matrix(batch)
-            y = batch.numbers(target) if has_target and target else np.zeros(len(X))
-            used = ~np.isnan(y) & ~np.isnan(X).any(axis=1)
-            n_rows += len(X)
-            unused.add(~used, unknown)
-            require_room(table, n_rows, X.shape[1] + 1)
-            pairs.append((X[used], y[used]))
+        truth = target if target in table.columns else None
+        recipe = recipe_of(gp, metadata, table, [] if truth is None else [truth])
+        pairs = list(complete_rows(table, recipe, truth, unused))
     X, y = (np.concatenate(arrays) for arrays in zip(*pairs, strict=True)) if pairs else (np.empty((0, 1)), np.empty(0))
     if len(X) == 0:
         raise CommandError(f"{table.name} has no row with all columns that the model needs.")
-    unused.say("dropped", n_rows)
-    return X, y if has_target else None
+    unused.say("dropped")
+    return X, y if truth is not None else None

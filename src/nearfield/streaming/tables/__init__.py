@@ -1,19 +1,8 @@
 """Tables in files and pipes: CSV, TSV, the same in gzip, and Parquet, read and written in batches of rows."""
 
 from .parquet import ParquetTable
-from .reading import Table, TableRows, open_table
-from .text import BATCH
-from .values import BadValueError
-from .writing import Writer, check_writable, write_table
+from .reading import open_table
+from .table import BadValueError, Table, TableRows
+from .writing import check_writable, write_table
 
-__all__ = [
-    "BATCH",
-    "BadValueError",
-    "ParquetTable",
-    "Table",
-    "TableRows",
-    "Writer",
-    "check_writable",
-    "open_table",
-    "write_table",
-]
+__all__ = ["BadValueError", "ParquetTable", "Table", "TableRows", "check_writable", "open_table", "write_table"]

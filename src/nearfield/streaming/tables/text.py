@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from ...common.types import Floats
-from .values import LARGEST, count_numbers, is_missing, numbers_of, require_distinct
+from .table import BATCH, LARGEST, Table, TableRows
 
-BATCH = 10_000
 LONGEST = 1 << 22  # characters of a row, or of a batch: small files may hold rows without end, in gzip for one
 BLOCK = 1 << 22  # characters that pyarrow is given at a time
 LONGEST_PLAIN = 1 << 17  # characters of a row that pyarrow is given, where `csv` has its limit for a cell
@@ -28,15 +27,13 @@ MOST_COLUMNS = 1000  # that pyarrow is given: it takes 10 KB for each, and ends 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
-class TextTable:
+class TextTable(Table):
     """See `Table` and `open_table`; `raw` is a buffered stream of bytes, and `done` the share of it that was read."""
-
-    n_rows = None
 
     def __init__(
         self, name: str, raw: Any, done: Callable[[], float], encoding: str | None = None, delimiter: str | None = None
     ) -> None:
-        self.name, self.done = name, done
+        self.name, self._done = name, done
         if encoding is None:
             encoding = "utf-16" if raw.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
         self._encoding = encoding
@@ -62,28 +59,28 @@ class TextTable:
             header = [column.strip() for column in next(self._reader)]
         self._width, nameless = len(header), header.count("")
         self.n_nameless = nameless if nameless > 1 else 0
-        self.columns = [column for column in header if column or not self.n_nameless]
-        if not self.columns:
+        columns = [column for column in header if column or not self.n_nameless]
+        if not columns:
             raise ValueError(f"{name} has no column names: a table starts with a row of them.")
-        require_distinct(name, self.columns)
-        self.places = {column: i for i, column in enumerate(header) if column or not self.n_nameless}
+        super().__init__(name, columns)
+        self._places = {column: i for i, column in enumerate(header) if column or not self.n_nameless}
 
     def detach(self) -> None:
         """Leave the file open: whoever opened it closes it."""
         self._text.detach()
 
-    def field(self, column: str) -> Any:  # noqa: ARG002
+    def done(self) -> float:
         """See `Table`."""
-        return None
+        return self._done()
 
-    def batches(self, size: int = BATCH) -> Iterator[TextRows]:
+    def batches(self, size: int = BATCH, columns: Sequence[str] | None = None) -> Iterator[TableRows]:  # noqa: ARG002
         """See `Table`."""
         return self._batches(1, size)
 
     def numbers(self, columns: Sequence[str], size: int = BATCH) -> Iterator[list[Floats]]:
         """See `Table`."""
         first = 1
-        places = [self.places[column] for column in columns]
+        places = [self._places[column] for column in columns]
         while block := self._block():
             plain = _plain_numbers(block, self.delimiter, self._width, places)
             if plain is not None:
@@ -122,13 +119,13 @@ class TextTable:
         self._lines_before = n_before
         self._reader = csv.reader(lines, delimiter=self.delimiter, skipinitialspace=self._spaced, strict=True)
 
-    def _batches(self, first: int, size: int) -> Iterator[TextRows]:
+    def _batches(self, first: int, size: int) -> Iterator[TableRows]:
         while True:
             with self._clear_errors():
                 rows = self._rows(first, size)
             if not rows:
                 return
-            yield TextRows(self, first, rows)
+            yield _TextRows(self.name, first, rows, self._places)
             first += len(rows)
 
     def _rows(self, first: int, size: int) -> list[list[str]]:
@@ -164,29 +161,14 @@ class TextTable:
             raise ValueError(f"{self.name} is no proper table near line {line}: {error}.") from None
 
 
-class TextRows:
-    """See `TableRows`."""
-
-    def __init__(self, table: TextTable, first: int, rows: list[list[str]]) -> None:
-        self._table, self._first, self._rows = table, first, rows
-        self.n_rows = len(rows)
+class _TextRows(TableRows):
+    def __init__(self, table: str, first: int, rows: list[list[str]], places: dict[str, int]) -> None:
+        super().__init__(table, first, len(rows))
+        self._rows, self._places = rows, places
 
     def cells(self, column: str) -> list[str]:
-        """See `TableRows`."""
-        i = self._table.places[column]
+        i = self._places[column]
         return [row[i] for row in self._rows]
-
-    def texts(self, column: str) -> list[str | None]:
-        """See `TableRows`."""
-        return [None if is_missing(cell) else cell.strip() for cell in self.cells(column)]
-
-    def numbers(self, column: str) -> Floats:
-        """See `TableRows`."""
-        return numbers_of(self.cells(column), self._table.name, column, self._first)
-
-    def count_numbers(self, column: str) -> tuple[int, int]:
-        """See `TableRows`."""
-        return count_numbers(self.cells(column))
 
 
 def _plain_numbers(block: str, delimiter: str, width: int, places: Sequence[int]) -> list[Floats] | None:

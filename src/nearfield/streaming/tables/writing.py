@@ -9,8 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Protocol, Self
+from typing import IO, Any, Protocol
 
 import numpy as np
 
@@ -76,8 +75,11 @@ class _Stop(Exception):  # noqa: N818
 @contextmanager
 def _writer(path: str, temporary: Path, columns: Sequence[str], kinds: Sequence[Any]) -> Iterator[Writer]:
     if path.endswith(".parquet"):
-        with _ParquetWriter(temporary, columns, kinds) as writer:
-            yield writer
+        arrow = import_arrow()
+        types = [arrow.float64() if kind == "float64" else kind or arrow.string() for kind in kinds]
+        schema = arrow.schema(list(zip(columns, types, strict=True)))
+        with arrow.parquet.ParquetWriter(temporary, schema) as file:
+            yield _ParquetWriter(arrow, file)
         return
     delimiter = "\t" if path.removesuffix(".gz").endswith((".tsv", ".tab")) else ","
     with ExitStack() as stack:
@@ -102,7 +104,7 @@ class _TextWriter:
     def write(self, columns: Sequence[Any]) -> None:
         cells = [_cells(name, column) for name, column in zip(self._columns, columns, strict=True)]
         # Python before 3.13 does not quote a carriage return, which ends a line, too.
-        returns = any(isinstance(cell, str) and "\r" in cell for column in cells for cell in column)
+        returns = any("\r" in cell for column in cells for cell in column if isinstance(cell, str))
         (self._quoting if returns else self._csv).writerows(zip(*cells, strict=True))
         if self._handle is sys.stdout:
             self._handle.flush()
@@ -125,23 +127,12 @@ def _cells(name: str, column: Any) -> list[Any]:
 
 
 class _ParquetWriter:
-    def __init__(self, path: Path, columns: Sequence[str], kinds: Sequence[Any]) -> None:
-        self._arrow = import_arrow()
-        types = [self._arrow.float64() if kind == "float64" else kind or self._arrow.string() for kind in kinds]
-        self._schema = self._arrow.schema(list(zip(columns, types, strict=True)))
-        self._file = self._arrow.parquet.ParquetWriter(path, self._schema)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.close()
+    def __init__(self, arrow: Any, file: Any) -> None:
+        self._arrow, self._file = arrow, file
 
     def write(self, columns: Sequence[Any]) -> None:
         arrays = [
             self._arrow.array(column, type=kind, from_pandas=True) if isinstance(column, np.ndarray | list) else column
-            for column, kind in zip(columns, self._schema.types, strict=True)
+            for column, kind in zip(columns, self._file.schema.types, strict=True)
         ]
-        self._file.write_batch(self._arrow.record_batch(arrays, schema=self._schema))
+        self._file.write_batch(self._arrow.record_batch(arrays, schema=self._file.schema))
