@@ -47,6 +47,14 @@ def page_of_line():
 
 
 @pytest.fixture(scope="module")
+def page_of_millions():
+    """Targets that differ in the ninth digit."""
+    X, y = data(80, 1)
+    model = nf.ExactGPRegressor(length_scale=1.0, signal_variance=1e-4, noise_variance=1e-5).fit(X, 1e6 + 1e-2 * y)
+    return webpage.build(model, X, 1e6 + 1e-2 * y)
+
+
+@pytest.fixture(scope="module")
 def page_of_space():
     X, y = data(400, 4)
     return webpage.build(nf.LocalGPRegressor(**FIXED, n_scales=1).fit(X, y))
@@ -151,11 +159,11 @@ def test_slices_go_through_the_medians(page_of_space):
     X, y = data(400, 4)
     model = nf.LocalGPRegressor(**FIXED, n_scales=1).fit(X, y)
     slices = content(page_of_space)["slices"]
-    assert [one["name"] for one in slices] == ["x0", "x1", "x2", "x3"]
-    one = slices[2]
+    assert [shown["name"] for shown in slices] == ["x0", "x1", "x2", "x3"]
+    shown = slices[2]
     point = np.median(X, axis=0)
-    point[2] = one["x"][1]
-    assert unpack(one["mean"])[-1] == pytest.approx(model.predict([point])[0], abs=1e-4)
+    point[2] = shown["x"][1]
+    assert unpack(shown["mean"])[-1] == pytest.approx(model.predict([point])[0], abs=1e-4)
     pictures = re.findall(r"<figure class=\"slice\".*?</figure>", page_of_space, re.S)
     heights = {tuple(re.findall(r"text-anchor=\"end\">(.*?)<", picture)) for picture in pictures}
     assert len(pictures) == 4
@@ -183,7 +191,7 @@ def test_categories_stand_side_by_side():
     X, y, columns = towns()
     model = nf.ExactGPRegressor(length_scale=1.0, signal_variance=4.0, noise_variance=0.01).fit(X, y)
     page = webpage.build(model, X, y, columns=columns)
-    assert [one["name"] for one in content(page)["slices"]] == ["height"]
+    assert [shown["name"] for shown in content(page)["slices"]] == ["height"]
     (chart,) = re.findall(r"<figure><svg.*?</svg></figure>", page, re.S)
     base = base_of(X)
     expected = []
@@ -243,12 +251,12 @@ def test_a_projection_draws_a_map_of_other_inputs():
         return np.degrees(np.column_stack([np.arctan2(p[:, 1], p[:, 0]), np.arcsin(p[:, 2])]))
 
     sphere = webpage.Projection(("lon", "lat"), ((-180, 180), (-90, 90)), to_inputs, from_inputs)
-    one = content(webpage.build(model, projection=sphere, inverse=lambda z: z**3))["map"]
-    (nx, ny), top = one["shape"], unpack(one["mean"])[-1]
+    shown = content(webpage.build(model, projection=sphere, inverse=lambda z: z**3))["map"]
+    (nx, ny), top = shown["shape"], unpack(shown["mean"])[-1]
     mean, std = model.predict(to_inputs(np.array([[180 - 180 / nx, 90 - 90 / ny]])), return_std=True)
     assert top == pytest.approx(mean[0] ** 3, abs=1e-4)
-    assert unpack(one["std"])[-1] == pytest.approx(((mean + std) ** 3 - (mean - std) ** 3)[0] / 2, abs=1e-4)
-    assert one["words"][0] == "median"
+    assert unpack(shown["std"])[-1] == pytest.approx(((mean + std) ** 3 - (mean - std) ** 3)[0] / 2, abs=1e-4)
+    assert shown["words"][0] == "median"
 
 
 def test_models_of_every_kind_have_a_page(page_of_line):
@@ -317,11 +325,11 @@ def test_a_file_is_written_whole_or_not_at_all(plane, tmp_path):
 @pytest.fixture(scope="module")
 def browser():
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
         pytest.skip("no chromium is installed")
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         yield browser
         browser.close()
 
@@ -479,13 +487,14 @@ def test_the_page_is_readable_on_a_phone(visit, request, name, scheme):
     assert dark == (scheme == "dark")
 
 
-def test_words_in_pictures_are_whole_and_apart(visit, page_of_plane):
-    tab = visit(page_of_plane)
+@pytest.mark.parametrize(("name", "n_pictures"), [("page_of_plane", 4), ("page_of_line", 3), ("page_of_millions", 3)])
+def test_words_in_pictures_are_whole_and_apart(visit, request, name, n_pictures):
+    tab = visit(request.getfixturevalue(name))
     pictures = tab.evaluate(
         """() => [...document.querySelectorAll(".plot")].map(svg => [svg, ...svg.querySelectorAll("text")].map(e => {
         const b = e.getBoundingClientRect(); return [b.left, b.right, b.top, b.bottom]; }))"""
     )
-    assert len(pictures) == 4
+    assert len(pictures) == n_pictures
     for frame, *words in pictures:
         assert len(words) > 8
         for i, (left, right, top, bottom) in enumerate(words):

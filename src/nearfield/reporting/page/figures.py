@@ -45,6 +45,8 @@ def figure(name: str, draw: Callable[[Axes], Any], description: str, caption: st
         picture = Figure()
         ax = picture.subplots()
         draw(ax)
+        if ax.get_xscale() == "linear":
+            ax.locator_params("x", nbins=5, steps=(1, 2, 5, 10))  # labels may be long
         for background in (picture.patch, ax.patch):
             background.set_visible(False)
         for line in ax.lines:
@@ -55,14 +57,15 @@ def figure(name: str, draw: Callable[[Axes], Any], description: str, caption: st
 
 def _embedded(svg: str, description: str) -> str:
     """What matplotlib wrote as an element of HTML that touches no other, in the colours and letters of the page."""
-    opening = f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(description)}">'
-    svg = opening + svg[svg.index(">", svg.index("<svg")) + 1 :]
+    svg = svg[svg.index(">", svg.index("<svg")) + 1 :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.S)
-    svg = re.sub(r"\s+", " ", svg).replace("> <", "><")
+    svg = re.sub(r"[ \n]+", " ", svg).replace("> <", "><")
     svg = re.sub(r"<[^>]*>", lambda tag: re.sub(r"\d+\.\d{3,}", lambda x: f"{round(float(x[0]), 2):g}", tag[0]), svg)
     svg = re.sub(r'<g id="[^"]*"', "<g", svg).replace("xlink:href", "href")  # to ids of groups nothing refers
-    svg = re.sub(r'font: [^;"]*?([\d.]+px)[^;"]*', r"font-size: \1", svg)  # as matplotlib 3.10 has it
+    svg = re.sub(r'font: [^;"]*?([\d.]+px)[^;"]*', r"font-size: \1", svg)  # matplotlib 3.9 and 3.10
     svg = re.sub(r'font-family: [^;"]*;', "", svg)
     svg = re.sub(r'<g([^>]*)>(?=<use [^>]*style="([^"]*)")', r'<g\1 style="\2">', svg)  # once for all marks of a kind
     svg = re.sub(r'(<use [^>]*?) style="[^"]*"', r"\1", svg)
-    return re.sub("|".join(_COLOURS), lambda colour: f"var(--{_COLOURS[colour[0]]})", svg)
+    svg = re.sub("|".join(_COLOURS), lambda colour: f"var(--{_COLOURS[colour[0]]})", svg)
+    label = escape(description)
+    return f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{svg.strip()}'
