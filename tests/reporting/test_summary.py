@@ -8,7 +8,7 @@ import pytest
 from sklearn.kernel_approximation import Nystroem
 
 import nearfield as nf
-from nearfield.cli._account import account
+from nearfield.cli.summary import account
 from nearfield.reporting.frames import report_table
 from nearfield.reporting.numbers import with_powers
 from nearfield.reporting.summary import summarise
