@@ -6,6 +6,7 @@ import pytest
 import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nearfield.solvers.posterior import KernelPosterior
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -20,7 +21,6 @@ from nearfield import metrics
 from nearfield.common import memory
 from nearfield.common.threads import n_threads
 from nearfield.kernels import Kernel
-from nearfield.solvers.posterior import KernelPosterior
 from nearfield.sources import ArraySource
 
 FIXED = {"length_scale": 0.4, "signal_variance": 1.5, "noise_variance": 0.05}

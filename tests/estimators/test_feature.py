@@ -6,6 +6,7 @@ import pytest
 import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nearfield.solvers.posterior import FeaturePosterior
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -18,7 +19,6 @@ from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardSca
 import nearfield as nf
 from nearfield import metrics
 from nearfield.common import memory
-from nearfield.solvers.posterior import FeaturePosterior
 
 FIXED = {"length_scale": 0.5, "signal_variance": 1.5, "noise_variance": 0.05}
 

@@ -3,6 +3,7 @@ import warnings
 
 import numpy as np
 import pytest
+from nearfield.solvers.posterior import KernelPosterior
 from numpy.testing import assert_allclose
 from scipy.spatial import cKDTree
 from sklearn.exceptions import ConvergenceWarning
@@ -15,7 +16,6 @@ from nearfield import metrics
 from nearfield.hyperparameters.learning import Fixed, learn
 from nearfield.hyperparameters.likelihood import kernel_log_likelihood
 from nearfield.kernels import Kernel
-from nearfield.solvers.posterior import KernelPosterior
 
 
 @pytest.fixture(autouse=True, scope="module")

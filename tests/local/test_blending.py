@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from nearfield.solvers.posterior import KernelPosterior
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
@@ -13,7 +14,6 @@ from nearfield.local.features import LocalFeatures
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.plan import Plan
 from nearfield.local.predictor import LocalPredictor
-from nearfield.solvers.posterior import KernelPosterior
 
 NOISE = 0.04
 STEP = 1e-9

@@ -3,6 +3,7 @@ import pytest
 import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nearfield.solvers.posterior import KernelPosterior
 from scipy.spatial.distance import cdist
 from scipy.special import gammaincc
 
@@ -15,7 +16,6 @@ from nearfield.local.features import LocalFeatures
 from nearfield.local.model import FeatureModel, KernelModel, fit_one, sums
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.plan import Plan, feature_cost, kernel_cost
-from nearfield.solvers.posterior import KernelPosterior
 
 NOISE = 0.04
 

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from nearfield.solvers.posterior import KernelPosterior
 from scipy.spatial.distance import cdist
 
 from nearfield import metrics
@@ -12,7 +13,6 @@ from nearfield.local.model import KernelModel
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.plan import Plan
 from nearfield.local.predictor import SLACK, LocalPredictor
-from nearfield.solvers.posterior import KernelPosterior
 
 NOISE = 0.04
 KERNEL = Kernel.gaussian(1.0)

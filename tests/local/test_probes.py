@@ -2,6 +2,7 @@ from math import gamma, pi
 
 import numpy as np
 import pytest
+from nearfield.solvers.posterior import KernelPosterior
 
 from nearfield import metrics
 from nearfield.features import taylor
@@ -11,7 +12,6 @@ from nearfield.local.features import LocalFeatures
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.plan import Plan
 from nearfield.local.probes import cell_radius, make_subset_worlds, make_worlds
-from nearfield.solvers.posterior import KernelPosterior
 
 KERNEL = Kernel.gaussian(1.0, 1.3)
 NOISE = 0.05

@@ -6,11 +6,11 @@ independent; a share is wrong if it is off by more than 4 of them.
 
 import numpy as np
 import pytest
+from nearfield.solvers.posterior import FeaturePosterior
 from scipy import stats
 
 import nearfield as nf
 from nearfield.kernels import Kernel
-from nearfield.solvers.posterior import FeaturePosterior
 from nearfield.solvers.statistics import accumulate
 
 LEVELS = np.array([0.50, 0.80, 0.95, 0.99])

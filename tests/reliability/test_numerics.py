@@ -4,10 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
+from nearfield.solvers.posterior import FeaturePosterior
 
 import nearfield as nf
 from nearfield.solvers import linalg
-from nearfield.solvers.posterior import FeaturePosterior
 from nearfield.solvers.statistics import accumulate
 
 

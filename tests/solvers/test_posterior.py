@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
+from nearfield.solvers.posterior import FeaturePosterior, KernelPosterior
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 from threadpoolctl import threadpool_limits
 
 from nearfield.kernels import Kernel
 from nearfield.solvers import statistics
-from nearfield.solvers.posterior import FeaturePosterior, KernelPosterior
 
 KERNELS = [Kernel.gaussian(0.6, 1.7), Kernel(np.array([[0.3, 1.0], [2.0, 0.5]]), np.array([1.0, 0.4]))]
 

@@ -22,7 +22,7 @@ from .by_radius import MAX_COLUMNS
 from .by_radius import taylor_features as make_features
 from .centers import Leaves, leaves
 from .choices import CHEAPEST, CLOSEST, MAX_EXACT, SMALL, Candidate, Choice, Request, Trial, exact, exact_cost
-from .model import fit_one
+from .model import fit_one, mean_and_variance
 from .neighbourhoods import TrainingSet
 from .plan import Plan, feature_cost, kernel_cost
 from .probes import cell_radius
@@ -119,8 +119,7 @@ class NearWorld:
             center, _ = self.cell(i, candidate)
             near = self.neighbourhood(plan, center)
             model = fit_one(plan, self.X[near] - center, self.y[near], self.noise[near])
-            mean, variance = model.predict(plan, (probe - center)[None], with_variance=True)
-            assert variance is not None
+            mean, variance = mean_and_variance(plan, model, (probe - center)[None])
             noise = self.probe_noise[i]
             k = mean.shape[1] - 1
             total += float(
@@ -249,8 +248,7 @@ def _make_worlds(
         n_near, kept = len(kept), np.concatenate([kept, far[ranks]])
         X, y, noise = data.X[kept] - origin, data.y[kept], data.noise[kept]
         probes = data.X[aside] - origin
-        mean, variance = fit_one(plan, X, y, noise).predict(plan, probes, with_variance=True)
-        assert variance is not None
+        mean, variance = mean_and_variance(plan, fit_one(plan, X, y, noise), probes)
         return NearWorld(X, y, noise, probes, data.noise[aside], mean, variance, directions[i, : len(probes)], n_near)
 
     return thread_map(one, range(WORLDS), n_jobs)

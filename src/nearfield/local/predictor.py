@@ -10,9 +10,11 @@ from scipy.spatial import cKDTree
 from ..common import memory
 from ..common.threads import n_threads
 from ..common.types import Booleans, Floats, Integers
+from ..solvers.feature_space import FeatureSpace
+from ..solvers.kernel_space import KernelSpace
 from . import blending, ensemble
 from .centers import Placement, graded_cells
-from .model import FeatureModel, KernelModel, LocalModel
+from .model import LocalModel
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
@@ -67,7 +69,7 @@ class Predictor:
     @property
     def n_kernel_space(self) -> int:
         """Number of centres solved in kernel space."""
-        return sum(isinstance(model, KernelModel) for model in self.models)
+        return sum(isinstance(model, KernelSpace) for model in self.models)
 
     def median_neighbours(self, centers: Floats) -> int:
         """Number of points in the neighbourhood of a centre, in the median."""
@@ -212,7 +214,7 @@ class LocalPredictor(Predictor):
         plan: Plan,
         data: TrainingSet,
         placement: Placement,
-        models: list[FeatureModel | None] | None,
+        models: list[FeatureSpace | None] | None,
         open_centers: bool,
         n_jobs: int | None,
     ) -> LocalPredictor:
@@ -234,7 +236,7 @@ class LocalPredictor(Predictor):
             is_updated=True,
         )
 
-    def stored(self) -> list[FeatureModel | None] | None:
+    def stored(self) -> list[FeatureSpace | None] | None:
         """What of the models does not follow from plan, data and placement.
 
         None where all does. Sums that took in data later differ from new ones by rounding, so those models are told;
@@ -242,7 +244,7 @@ class LocalPredictor(Predictor):
         """
         if not self.is_updated:
             return None
-        return [model if isinstance(model, FeatureModel) else None for model in self.models]
+        return [model if isinstance(model, FeatureSpace) else None for model in self.models]
 
     def updated(self, new: TrainingSet) -> LocalPredictor:
         """The predictor with more data taken in, at the same centres."""

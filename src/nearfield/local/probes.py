@@ -19,7 +19,7 @@ from ..features import taylor
 from ..kernels import Kernel
 from .centers import group_rows
 from .features import LocalFeatures
-from .model import fit_one
+from .model import fit_one, mean_and_variance
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
@@ -77,8 +77,7 @@ class World:
         # Averages may be so few that they would be solved exactly, which the points themselves will not be.
         counts = self.counts[near] if self.X.shape[1] <= AVERAGED else None
         model = fit_one(plan, self.X[near] - center, self.y[near], self.noise[near], counts)
-        mean, variance = model.predict(plan, self.probes[inside] - center, with_variance=True)
-        assert variance is not None
+        mean, variance = mean_and_variance(plan, model, self.probes[inside] - center)
         noise = self.probe_noise[inside]
         k = self.mean.shape[1] - 1
         return float(
@@ -127,8 +126,7 @@ def make_subset_worlds(
     def one(size: int) -> World:
         kept = rest[:size]
         X, y, noise = data.X[kept] - origin, data.y[kept], data.noise[kept]
-        mean, variance = fit_one(plan, X, y, noise).predict(plan, probes, with_variance=True)
-        assert variance is not None
+        mean, variance = mean_and_variance(plan, fit_one(plan, X, y, noise), probes)
         return World(X, y, noise, np.ones(size), probes, data.noise[aside], mean, variance, np.zeros(X.shape[1]))
 
     return [one(size) for size in sizes]
@@ -155,8 +153,7 @@ def _make_world(
     kept = found[~np.isin(found, aside)]
     X, y, noise, counts = thinned(data.X[kept] - origin, data.y[kept], data.noise[kept], rng)
     probes = data.X[aside] - origin
-    mean, variance = fit_one(reference, X, y, noise).predict(reference, probes, with_variance=True)
-    assert variance is not None
+    mean, variance = mean_and_variance(reference, fit_one(reference, X, y, noise), probes)
     return World(X, y, noise, counts, probes, data.noise[aside], mean, variance, direction)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,13 @@ from ..estimators._base import GPRegressor
 from ..hyperparameters.learning import Learned
 from ..kernels import Kernel
 from ..local.centers import Placement
-from ..local.model import FeatureModel
 from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
 from ..local.predictor import LocalPredictor
 from ..reporting.report import Report
-from ..solvers.posterior import KernelPosterior
+from ..solvers.factors import LOG_2PI
+from ..solvers.feature_space import FeatureSpace
+from ..solvers.kernel_space import KernelSpace
 from ..solvers.statistics import Statistics
 from . import codec, container
 from .checks import Number, are_positive, conform, conform_fields, conform_parameter, require
@@ -75,7 +76,7 @@ _PARTS: dict[str, dict[str, Any]] = {
         "plan": Plan,
         "data": TrainingSet,
         "placement": Placement,
-        "models": list[FeatureModel | None] | None,
+        "models": list[FeatureSpace | None] | None,
         "open_centers": bool,
     },
 }
@@ -268,7 +269,7 @@ def _parts(model: Any) -> dict[str, Any]:
             "X": q.X,
             "noise": q.noise,
             "coefficients": q.coefficients,
-            "log_likelihood": q.log_likelihood,
+            "log_likelihood": model.log_marginal_likelihood(),
         }
     return {}
 
@@ -290,15 +291,21 @@ def _require_loadable(header: dict[str, Any], arrays: list[Any], known: dict[str
 def _complete(model: Any, parts: dict[str, Any]) -> None:
     """Make what was not stored, of parts that fit together."""
     if isinstance(model, LocalGPRegressor):
-        predictor = LocalPredictor.restore(**parts, n_jobs=model.n_jobs)
+        models, features = parts["models"], parts["plan"].features
+        if models and features is not None:
+            models = [stored and replace(stored, precision=features.precision) for stored in models]
+        predictor = LocalPredictor.restore(**{**parts, "models": models}, n_jobs=model.n_jobs)
         model._predictor = predictor
         model.feature_map_ = predictor.plan.features
         model.centers_ = predictor.placement.centers * model._unit
     elif isinstance(model, ExactGPRegressor):
-        X, noise = parts["X"], parts["noise"]
-        memory.require(8.0 * len(X) ** 2 * 2.2, "The exact Gaussian process", "Load it on a machine with more.")
-        factor = KernelPosterior.factorise(model.kernel_, X, noise)
-        model._posterior = KernelPosterior(model.kernel_, factor=factor, **parts)
+        X, noise, coefficients = parts["X"], parts["noise"], parts["coefficients"]
+        n, k = coefficients.shape
+        memory.require(8.0 * n**2 * 2.2, "The exact Gaussian process", "Load it on a machine with more.")
+        factor = KernelSpace.factorise(model.kernel_, X, noise)
+        # A file tells the likelihood of all targets together, and each gets an equal share of it.
+        share = -2 * parts["log_likelihood"] / k - factor.log_determinant() - n * LOG_2PI
+        model._posterior = KernelSpace(model.kernel_, X, noise, factor, coefficients, np.full(k, share))
     else:
         model._condition(model.statistics_)
 

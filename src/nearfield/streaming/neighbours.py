@@ -21,7 +21,7 @@ from ..hyperparameters.likelihood import packed_distances
 from ..kernels import Kernel
 from ..local import probes
 from ..local.centers import group_rows
-from ..local.model import fit_one
+from ..local.model import fit_one, mean_and_variance
 from ..local.neighbourhoods import TrainingSet
 from ..local.probes import MAX_WORLD, PROBES_PER_WORLD, World
 from .batches import Batch, concatenated
@@ -210,8 +210,7 @@ def world_maker(
                 around.Z, around.y, around.noise, np.random.RandomState(i), around.counts
             )
             places = data.X[aside[i]] - origin
-            mean, variance = fit_one(reference, X, y, noise_).predict(reference, places, with_variance=True)
-            assert variance is not None
+            mean, variance = mean_and_variance(reference, fit_one(reference, X, y, noise_), places)
             counts = counts * (around.total / max(counts.sum(), 1.0))
             return World(X, y, noise_, counts, places, data.noise[aside[i]], mean, variance, directions[i])
 

@@ -14,9 +14,8 @@ from ..common.types import Floats, Integers
 from ..hyperparameters.blocks import MAX_EXACT, Block, near_and_far
 from ..hyperparameters.space import Extents, extents_from
 from ..kernels import Kernel
-from ..solvers.posterior import LOG_2PI
+from ..solvers.factors import LOG_2PI, inverse_of_lower
 from . import cells
-from .models import inverse_factor
 
 SAMPLE = 20_000  # rows that stand for all where only their spread matters
 
@@ -115,7 +114,7 @@ class Stack:
         factor, failed = torch.linalg.cholesky_ex(K)
         if bool((failed > 0).any()):
             raise LinAlgError("The covariance matrix is not positive definite.")
-        whitener = inverse_factor(factor)
+        whitener = inverse_of_lower(factor)
         half = whitener @ self.y
         alpha = whitener.mT @ half
         log_determinant = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum()

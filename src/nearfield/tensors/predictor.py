@@ -11,8 +11,9 @@ from ..common.arrays import Array as Tensor
 from ..local.centers import Lattice
 from ..local.plan import Plan
 from ..local.predictor import SLACK, plan_for_holes
+from ..solvers.kernel_space import KernelSpace
 from . import cells, memory, models
-from .models import Batch, KernelBatch, TensorSet
+from .models import Batch, TensorSet
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,7 @@ class TensorPredictor:
     @property
     def n_kernel_space(self) -> int:
         """Number of centres solved in kernel space."""
-        return sum(len(b.members) for b in self.batches if isinstance(b, KernelBatch))
+        return sum(len(b.members) for b in self.batches if isinstance(b.models, KernelSpace))
 
     @property
     def n_samples(self) -> int:
@@ -94,7 +95,7 @@ class TensorPredictor:
     @property
     def n_bytes(self) -> int:
         """Memory of models and data."""
-        return int(sum(b.n_bytes for b in self.batches) + self.data.X.nbytes + self.data.y.nbytes)
+        return int(sum(b.models.n_bytes for b in self.batches) + self.data.X.nbytes + self.data.y.nbytes)
 
     def predict(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Means (m, k + 1) and variances (m,): each by the model of the nearest centre, or of one opened for it."""
