@@ -11,10 +11,11 @@ from nearfield.local import predictor as predictor_module
 from nearfield.local.centers import Lattice, Placement, place
 from nearfield.local.engine import RaggedEngine
 from nearfield.local.features import LocalFeatures
+from nearfield.local.model import mean_and_variance
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.plan import Plan
 from nearfield.local.predictor import LocalPredictor
-from nearfield.solvers.posterior import KernelPosterior
+from nearfield.solvers.kernel_space import KernelSpace
 
 NOISE = 0.04
 STEP = 1e-9
@@ -215,7 +216,7 @@ def test_the_seams_between_centres_are_gone(kind):
 def test_blending_brings_predictions_no_farther_from_the_exact_process(sample, spacing, radius, degree):
     model = predictor(sample, n=500, spacing=spacing, radius=radius, degree=degree)
     data = model.data
-    exact = KernelPosterior.from_points(model.plan.kernel, data.X, data.y, data.noise)
+    exact = KernelSpace.from_points(model.plan.kernel, data.X, data.y, data.noise)
     rng = np.random.RandomState(5)
     test = np.concatenate([sample(800, rng), uniform(200, rng)])  # as the training points lie, and everywhere
     mean_ref, variance_ref = exact.mean_and_variance(test)
@@ -234,7 +235,7 @@ def test_blending_is_the_weighted_mean_of_the_models_of_the_centres():
     X = X[cdist(X, centers).min(axis=1) < 1.4]
     mean, variance = model.predict_blended(X, True)
     for i, weights in enumerate(weights_by_center(centers, X, 1.4)):
-        parts = [model.models[c].predict(model.plan, X[i : i + 1] - centers[c], True) for c in range(len(centers))]
+        parts = [mean_and_variance(model.plan, model.models[c], X[i : i + 1] - centers[c]) for c in range(len(centers))]
         np.testing.assert_allclose(mean[i], sum(w * m[0] for w, (m, _) in zip(weights, parts, strict=True)), atol=1e-12)
         np.testing.assert_allclose(variance[i], sum(w * v[0] for w, (_, v) in zip(weights, parts, strict=True)))
     np.testing.assert_allclose(model.predict_blended(X, False)[0], mean, atol=1e-14)
@@ -282,7 +283,7 @@ def test_blending_in_many_columns():
     data = TrainingSet.of(X, np.sin(X.sum(axis=1, keepdims=True)), np.full(400, NOISE))
     plan = Plan(kernel, 2.0, LocalFeatures.of(kernel, (taylor.sample(6, 3),)))
     model = LocalPredictor.fit(plan, data, place("net", X, 1.0, None, rng), True, RaggedEngine(1))
-    exact = KernelPosterior.from_points(kernel, X, data.y, data.noise)
+    exact = KernelSpace.from_points(kernel, X, data.y, data.noise)
     test = rng.uniform(-0.5, 2.5, (100, 6))  # many of them beyond the spacing of all centres
     mean_ref, variance_ref = exact.mean_and_variance(test)
     divergence = [

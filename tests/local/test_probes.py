@@ -13,7 +13,7 @@ from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.one_center import make_subsets
 from nearfield.local.plan import Plan, feature_cost, kernel_cost
 from nearfield.local.probes import NeighbourhoodSample, cell_radius, make_neighbourhoods
-from nearfield.solvers.posterior import KernelPosterior
+from nearfield.solvers.kernel_space import KernelSpace
 
 KERNEL = Kernel.gaussian(1.0, 1.3)
 NOISE = 0.05
@@ -79,7 +79,7 @@ def test_probes_are_among_the_rows_given():
 def test_the_reference_is_the_exact_process_in_the_neighbourhood(d, radius):
     for neighbourhood in neighbourhoods_of(training(d=d), radius, n=6):
         sample = neighbourhood.sample
-        exact = KernelPosterior.from_points(KERNEL, sample.X, sample.y[:, 1:], sample.noise)
+        exact = KernelSpace.from_points(KERNEL, sample.X, sample.y[:, 1:], sample.noise)
         mean, variance = exact.mean_and_variance(neighbourhood.probes)
         reference = neighbourhood.mean[:, 1], neighbourhood.variance + NOISE
         assert metrics.kl_divergence(*reference, mean[:, 0], variance + NOISE).max() < 10.0 ** (-2 - radius)
@@ -226,7 +226,7 @@ def test_averaging_hardly_changes_the_exact_process(monkeypatch):
     sample = thinned(data)
     test = np.random.RandomState(1).uniform(0.5, 3.5, (50, 2))
     (mean, variance), (mean_ref, variance_ref) = (
-        KernelPosterior.from_points(KERNEL, s.X, s.y[:, 1:2], s.noise).mean_and_variance(test) for s in (sample, data)
+        KernelSpace.from_points(KERNEL, s.X, s.y[:, 1:2], s.noise).mean_and_variance(test) for s in (sample, data)
     )
     kl = metrics.kl_divergence(mean[:, 0], variance + NOISE, mean_ref[:, 0], variance_ref + NOISE)
     assert kl.mean() < 1e-3
@@ -306,7 +306,7 @@ def test_subsets_are_nested_and_share_their_probes(monkeypatch):
     for subset in (small, large):
         sample = subset.sample
         np.testing.assert_allclose(sample.X, data.X[rows_of(subset)] - origin)
-        exact = KernelPosterior.from_points(KERNEL, sample.X, sample.y, sample.noise)
+        exact = KernelSpace.from_points(KERNEL, sample.X, sample.y, sample.noise)
         mean, variance = exact.mean_and_variance(subset.probes)
         np.testing.assert_allclose(subset.mean, mean, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(subset.variance, variance, atol=1e-9)

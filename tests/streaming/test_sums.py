@@ -9,8 +9,9 @@ from nearfield.estimators.sampling import FeatureSums
 from nearfield.features import taylor
 from nearfield.kernels import Kernel
 from nearfield.local.features import LocalFeatures
-from nearfield.local.model import FeatureModel, KernelModel
 from nearfield.local.plan import Plan
+from nearfield.solvers.feature_space import FeatureSpace
+from nearfield.solvers.kernel_space import KernelSpace
 from nearfield.sources import ArraySource, Batch, BatchSource, Source, SourceError
 from nearfield.streaming import centers as coverage
 from nearfield.streaming import sums as streaming
@@ -91,7 +92,7 @@ def test_both_sides_are_met():
     X, y, _ = make_data()
     streamed = nf.LocalGPRegressor(**PLANNED, random_state=0).fit(ArraySource(X, y, sample_size=500))
     kinds = [type(model) for model in streamed._predictor.models]
-    assert min(kinds.count(KernelModel), kinds.count(FeatureModel)) >= 10
+    assert min(kinds.count(KernelSpace), kinds.count(FeatureSpace)) >= 10
     assert any(model is not None for model in streamed._predictor.opened)
 
 

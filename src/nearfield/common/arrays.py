@@ -25,6 +25,8 @@ def namespace(*arrays: Array) -> Any:
 
 def like(values: Any, reference: Array) -> Array:
     """`values` as an array of the kind, dtype and device of `reference`."""
+    if isinstance(reference, np.ndarray):  # in a fraction of the time
+        return np.asarray(values, dtype=reference.dtype)
     xp = namespace(reference)
     return xp.asarray(values, dtype=reference.dtype, device=array_api_compat.device(reference))
 
@@ -73,3 +75,13 @@ def weighted_mean(y: Array, weights: Array | None) -> Array:
     mean = xp.mean(y, axis=0) if weights is None else xp.sum(y * weights[:, None], axis=0) / xp.sum(weights)
     # The mean of equal numbers may differ from them by rounding, and what that leaves would pass for a signal.
     return xp.where(xp.min(y, axis=0) == xp.max(y, axis=0), y[0, :], mean)
+
+
+def column_products(A: Array, B: Array) -> Array:
+    """Products (..., m) of each column of `A` (..., n, m) with its like in `B`."""
+    return np.einsum("...ij,...ij->...j", A, B) if isinstance(A, np.ndarray) else namespace(A).vecdot(A, B, axis=-2)
+
+
+def column_squares(A: Array) -> Array:
+    """Squared norms (..., m) of the columns of `A` (..., n, m)."""
+    return column_products(A, A)

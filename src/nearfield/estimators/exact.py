@@ -13,7 +13,7 @@ from ..common.arrays import is_tensor
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
 from ..common.types import Floats
-from ..solvers.posterior import KernelPosterior
+from ..solvers.kernel_space import KernelSpace
 from ..streaming.inputs import refuse_source
 from .base import JointGPRegressor, on_device
 
@@ -133,7 +133,7 @@ class ExactGPRegressor(JointGPRegressor):
         self.y_mean_ = self._weighted_mean(y, weights)
         centered = y - self.y_mean_
         self._learn(X, centered, weights)
-        self._posterior = KernelPosterior.from_points(self.kernel_, X, centered, self._noise_of(n, weights))
+        self._posterior = KernelSpace.from_points(self.kernel_, X, centered, self._noise_of(n, weights))
         return self
 
     def predict(
@@ -187,4 +187,4 @@ class ExactGPRegressor(JointGPRegressor):
     def log_marginal_likelihood(self) -> float:
         """Log marginal likelihood of the training data at the fitted hyperparameters (summed over targets)."""
         check_is_fitted(self, "kernel_")
-        return self._posterior.log_likelihood
+        return float(self._posterior.log_likelihood().sum())

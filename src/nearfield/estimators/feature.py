@@ -22,7 +22,7 @@ from ..hyperparameters.learning import maximise_feature_likelihood
 from ..hyperparameters.space import CONSTANT_SPREAD
 from ..kernels import Kernel
 from ..solvers import statistics
-from ..solvers.posterior import FeaturePosterior
+from ..solvers.feature_space import FeatureSpace
 from ..solvers.statistics import Statistics
 from ..streaming.fit import BLOCKS
 from ..streaming.inputs import as_source
@@ -210,16 +210,18 @@ class FeatureGPRegressor(JointGPRegressor):
             self._require_covariance(len(X), 2 * len(self.statistics_.gram))
             rows = self._rows(X)
             covariance = self._posterior.covariance(rows)
-            return self._shaped(self._posterior.mean(rows)), self._covariance(covariance, include_noise)
+            return self._shaped(self._posterior.mean(rows)[:, :-1]), self._covariance(covariance, include_noise)
         return self._predict_points(X, return_std, include_noise)
 
     def _predict_points(self, X: Floats, return_std: bool, include_noise: bool) -> Any:
         mean, variance = np.empty((len(X), len(self.y_mean_))), np.empty(len(X))
         for chunk in self._chunks(X):
             rows = self._rows(X[chunk])
-            mean[chunk] = self._posterior.mean(rows)
             if return_std:
-                variance[chunk] = self._posterior.variance(rows)
+                means, variance[chunk] = self._posterior.mean_and_variance(rows)
+            else:
+                means = self._posterior.mean(rows)
+            mean[chunk] = means[:, :-1]  # the last target is the constant
         if return_std:
             return self._shaped(mean), self._std(variance, include_noise)
         return self._shaped(mean)
@@ -227,7 +229,7 @@ class FeatureGPRegressor(JointGPRegressor):
     def log_marginal_likelihood(self) -> float:
         """Log marginal likelihood, under the features' kernel, of the data seen so far (summed over targets)."""
         check_is_fitted(self, "kernel_")
-        return self._posterior.log_likelihood
+        return float(self._posterior.log_likelihood()[:-1].sum())
 
     # ---- maps ----------------------------------------------------------------------------------------------------
 
@@ -337,8 +339,8 @@ class FeatureGPRegressor(JointGPRegressor):
 
     def _condition(self, sums: Statistics) -> None:
         # Where all data were forgotten, the mean of the targets stays, as the hyperparameters do.
-        mean = sums.targets[-1, :-1] / sums.targets[-1, -1] if sums.n else self.y_mean_ - self._offset
-        posterior = FeaturePosterior.from_statistics(sums, mean)
+        mean = sums.mean() if sums.n else self.y_mean_ - self._offset
+        posterior = FeatureSpace.from_statistics(sums.centred(mean))
         self.statistics_, self.y_mean_, self._posterior = sums, self._offset + mean, posterior
 
     # ---- refusals ------------------------------------------------------------------------------------------------

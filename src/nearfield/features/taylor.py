@@ -162,10 +162,11 @@ def squared_norms(degree: int, squares: Array) -> Array:
     """
     xp = namespace(squares)
     term = xp.exp(-squares)
-    total = term
+    total = +term
     for n in range(1, degree + 1):
-        term = term * squares * (1 / n)
-        total = total + term
+        term *= squares
+        term *= 1 / n
+        total += term
     return total
 
 

@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist
 from ..common.types import Floats
 from ..kernels import Kernel
 from ..solvers import linalg
-from ..solvers.posterior import LOG_2PI
+from ..solvers.factors import LOG_2PI
 
 
 def kernel_log_likelihood(

@@ -18,9 +18,10 @@ from ..common import memory
 from ..common.arrays import Array
 from ..common.threads import n_threads
 from ..common.types import Floats, Integers
+from ..solvers.kernel_space import KernelSpace
 from . import ensemble
 from .centers import Placement
-from .model import KernelModel, LocalModel
+from .model import LocalModel
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
@@ -157,4 +158,4 @@ class RaggedEngine:
 
     def n_kernel_space(self, models: Sequence[LocalModel]) -> int:
         """See `Engine`."""
-        return sum(isinstance(model, KernelModel) for model in models)
+        return sum(isinstance(model, KernelSpace) for model in models)

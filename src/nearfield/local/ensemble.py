@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
 from ..common import memory
+from ..common.arrays import column_squares
 from ..common.memory import batches
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
-from ..solvers import linalg
-from .model import FeatureModel, KernelModel, LocalModel, finish, fit_one, sums
+from ..solvers.feature_space import FeatureSpace
+from ..solvers.kernel_space import KernelSpace
+from ..solvers.statistics import Statistics
+from . import model as local
+from .model import LocalModel, fit_one, from_statistics, statistics_of, weighted
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
@@ -24,13 +29,17 @@ def fit_all(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) 
 
     def work(batch: slice) -> list[LocalModel]:
         chosen = centers[batch]
-        found = data.neighbourhoods(chosen, plan.radius, plan.count)
-        return [
-            m for part in _groups([len(f) for f in found], plan) for m in _fit_group(plan, data, chosen, found, part)
-        ]
+        near = data.neighbourhoods(chosen, plan.radius, plan.count)
+        sizes = [len(points) for points in near]
+        groups = _groups(plan, sizes, [plan.takes_kernel_space(size) for size in sizes])
+        return [model for group in groups for model in _fit_group(plan, data, chosen[group], near[group])]
 
-    pieces = batches(len(centers), min(_BATCH, max(len(centers) // 8, 1)))
-    return [model for part in thread_map(work, pieces, n_jobs) for model in part]
+    return _in_threads(work, len(centers), min(_BATCH, max(len(centers) // 8, 1)), n_jobs)
+
+
+def _in_threads(work: Callable[[slice], list[LocalModel]], n: int, size: int, n_jobs: int | None) -> list[LocalModel]:
+    """The models that `work` makes of each run of `size` of `n` centres, in order."""
+    return [model for models in thread_map(work, batches(n, size), n_jobs) for model in models]
 
 
 def model_bytes(plan: Plan, data: TrainingSet, centers: Floats) -> tuple[float, float]:
@@ -49,43 +58,41 @@ def model_bytes(plan: Plan, data: TrainingSet, centers: Floats) -> tuple[float, 
     return copies * float(np.max(squares, initial=0.0)), float(np.sum(squares))
 
 
-def _fit_group(plan: Plan, data: TrainingSet, centers: Floats, found: list[Integers], group: slice) -> list[LocalModel]:
+def _fit_group(plan: Plan, data: TrainingSet, centers: Floats, near: list[Integers]) -> list[LocalModel]:
     """Models of a few centres; their features are evaluated together, which spares most of the calls."""
-    centers, found = centers[group], found[group]
-    if len(found) == 1 or plan.features is None:
-        return [
-            fit_one(plan, data.X[f] - center, data.y[f], data.noise[f])
-            for center, f in zip(centers, found, strict=True)
-        ]
-    sizes = np.array([len(f) for f in found])
-    every = np.concatenate(found)
-    Z = data.X[every] - np.repeat(centers, sizes, axis=0)
-    variance = data.noise[every]
-    if plan.correction:
-        variance = variance + plan.features.missing_variance(Z)
-    root = 1.0 / np.sqrt(variance)
-    rows, targets = plan.features.rows(Z, root), data.y[every] * root[:, None]
-    models: list[LocalModel] = []
-    for stop, size in zip(np.cumsum(sizes), sizes, strict=True):
-        own = slice(stop - size, stop)
-        models.append(finish(plan, linalg.gram_of_rows(rows[:, own]), rows[:, own] @ targets[own]))
-    return models
+    if len(near) == 1:
+        return [_fit_around(plan, data, centers[0], near[0])]
+    sizes, points = [len(indices) for indices in near], np.concatenate(near)
+    Z = data.X[points] - np.repeat(centers, sizes, axis=0)
+    rows, targets, root = weighted(plan, Z, data.y[points], data.noise[points])
+    return [
+        from_statistics(plan, Statistics.of_weighted(rows[:, own], targets[own], root[own])) for own in _runs(sizes)
+    ]
 
 
-def _groups(sizes: Sequence[int], plan: Plan) -> list[slice]:
-    """Runs of neighbours in feature space whose features together stay in the cache; each other one by itself."""
+def _fit_around(plan: Plan, data: TrainingSet, center: Floats, near: Integers) -> LocalModel:
+    return fit_one(plan, data.X[near] - center, data.y[near], data.noise[near])
+
+
+def _groups(plan: Plan, sizes: Sequence[int], alone: Sequence[bool]) -> list[slice]:
+    """Runs of neighbours in feature space whose features together stay in the cache; each that is `alone` by itself."""
     room = _GROUP / plan.features.n_components if plan.features is not None else 0.0
     groups: list[slice] = []
     total = np.inf
     for i, size in enumerate(sizes):
-        alone = plan.takes_kernel_space(size)
-        if alone or total + size > room:
+        if alone[i] or total + size > room:
             groups.append(slice(i, i + 1))
-            total = np.inf if alone else size
+            total = np.inf if alone[i] else size
         else:
             groups[-1] = slice(groups[-1].start, i + 1)
             total += size
     return groups
+
+
+def _runs(sizes: Sequence[int]) -> list[slice]:
+    """Slices of so many, one after the other."""
+    stops = np.cumsum(sizes).tolist()
+    return [slice(stop - size, stop) for size, stop in zip(sizes, stops, strict=True)]
 
 
 def update_all(
@@ -96,30 +103,29 @@ def update_all(
     centers: Floats,
     n_jobs: int | None,
 ) -> list[LocalModel]:
-    """Models with `new` points taken in; `data` holds all points, old and new.
+    """Models with `new` points taken in; `data` holds all points, the new ones last.
 
-    Sums take the new points in by addition. A centre in kernel space is made again, on the side that is now cheaper.
+    Sums take the new points in by addition. In kernel space, a centre whose neighbourhood has a new point is made
+    again, on the side that is now cheaper. All other models stay as they are.
     """
+    n_old = len(data.X) - len(new.X)
+
+    def updated(model: LocalModel, center: Floats, added: Integers) -> LocalModel:
+        if isinstance(model, FeatureSpace):
+            if len(added) == 0:
+                return model
+            sums = statistics_of(plan, new.X[added] - center, new.y[added], new.noise[added])
+            return from_statistics(plan, model.statistics() + sums)
+        if len(added) == 0 and plan.count is None:
+            return model
+        (near,) = data.neighbourhoods(center[None], plan.radius, plan.count)
+        return _fit_around(plan, data, center, near) if np.any(near >= n_old) else model
 
     def work(batch: slice) -> list[LocalModel]:
-        result: list[LocalModel] = []
         added = new.neighbourhoods(centers[batch], plan.radius)
-        for i, found in zip(range(batch.start, batch.stop), added, strict=True):
-            model, center = models[i], centers[i]
-            if isinstance(model, FeatureModel) and len(found):
-                gram, cross = sums(plan, new.X[found] - center, new.y[found], new.noise[found])
-                lower = np.tril(model.factor)
-                before = np.asfortranarray(np.tril(lower @ lower.T))
-                assert plan.features is not None
-                before.flat[:: len(before) + 1] -= plan.features.precision
-                model = finish(plan, before + gram, model.cross + cross)
-            elif isinstance(model, KernelModel):
-                around = data.neighbourhoods(center[None], plan.radius, plan.count)[0]
-                model = fit_one(plan, data.X[around] - center, data.y[around], data.noise[around])
-            result.append(model)
-        return result
+        return [updated(*each) for each in zip(models[batch], centers[batch], added, strict=True)]
 
-    return [model for part in thread_map(work, batches(len(centers), _BATCH), n_jobs) for model in part]
+    return _in_threads(work, len(centers), _BATCH, n_jobs)
 
 
 def remake(
@@ -127,17 +133,18 @@ def remake(
 ) -> list[LocalModel]:
     """Models with those that are None made from the data, as `update_all` makes them."""
 
-    def work(batch: slice) -> list[LocalModel]:
-        result: list[LocalModel] = []
-        for i in range(batch.start, batch.stop):
-            model = models[i]
-            if model is None:
-                around = data.neighbourhoods(centers[i][None], plan.radius, plan.count)[0]
-                model = fit_one(plan, data.X[around] - centers[i], data.y[around], data.noise[around])
-            result.append(model)
-        return result
+    def made(center: Floats) -> LocalModel:
+        (near,) = data.neighbourhoods(center[None], plan.radius, plan.count)
+        return _fit_around(plan, data, center, near)
 
-    return [model for part in thread_map(work, batches(len(models)), n_jobs) for model in part]
+    def work(batch: slice) -> list[LocalModel]:
+        pairs = zip(models[batch], centers[batch], strict=True)
+        return [made(center) if model is None else model for model, center in pairs]
+
+    return _in_threads(work, len(models), _BATCH, n_jobs)
+
+
+Run: TypeAlias = tuple[int, slice]  # a centre, and some of its points
 
 
 def predict_groups(
@@ -150,67 +157,48 @@ def predict_groups(
     n_jobs: int | None,
 ) -> tuple[Floats, Floats]:
     """Means (m, k + 1) and variances (m,) at `X`, each point by the model of its centre `owner`."""
-    k = models[0].coefficients.shape[1]
+    longest, k = max(model.coefficients.shape[0] for model in models), models[0].coefficients.shape[1]
     mean, variance = np.empty((len(X), k)), np.zeros(len(X))
     order = np.argsort(owner, kind="stable")
     bounds = np.searchsorted(owner[order], np.arange(len(centers) + 1))
-    longest = max(model.factor.shape[0] for model in models)
     step = min(memory.rows_per_chunk(24 * longest, len(X)), 4096)
-    # A piece of work is a run of points in the order of their centres; large groups are cut.
-    pieces = [
+    # Points in the order of their centres; those of one centre are cut where they are many.
+    runs: list[Run] = [
         (int(i), slice(start, min(start + step, int(bounds[i + 1]))))
         for i in np.flatnonzero(np.diff(bounds))
         for start in range(int(bounds[i]), int(bounds[i + 1]), step)
     ]
 
     def work(batch: slice) -> None:
-        part = pieces[batch]
-        for group in _predict_together(part, models, plan):
-            if len(group) == 1 or not with_variance:
-                for i, run in group:
-                    members = order[run]
-                    m, v = models[i].predict(plan, X[members] - centers[i], with_variance)
-                    mean[members] = m
-                    if v is not None:
-                        variance[members] = v
+        own = runs[batch]
+        sizes = [run.stop - run.start for _, run in own]
+        alone = [not with_variance or isinstance(models[i], KernelSpace) for i, _ in own]
+        for group in _groups(plan, sizes, alone):
+            chosen = [i for i, _ in own[group]]
+            members = order[own[group.start][1].start : own[group.stop - 1][1].stop]
+            if len(chosen) > 1:
+                Z = X[members] - np.repeat(centers[chosen], sizes[group], axis=0)
+                chosen_models = [models[i] for i in chosen]
+                mean[members], variance[members] = _predict_features(plan, chosen_models, Z, sizes[group])
+                continue
+            model, Z = models[chosen[0]], X[members] - centers[chosen[0]]
+            if with_variance:
+                mean[members], variance[members] = local.mean_and_variance(plan, model, Z)
             else:
-                members = order[group[0][1].start : group[-1][1].stop]
-                mean[members], variance[members] = _predict_features(plan, models, centers, X[members], group)
+                mean[members] = local.mean(plan, model, Z)
 
-    thread_map(work, batches(len(pieces), min(_BATCH, max(len(pieces) // 8, 1))), n_jobs)
+    thread_map(work, batches(len(runs), min(_BATCH, max(len(runs) // 8, 1))), n_jobs)
     return mean, variance
 
 
-Piece = tuple[int, slice]
-
-
-def _predict_together(pieces: list[Piece], models: Sequence[LocalModel], plan: Plan) -> list[list[Piece]]:
-    """Runs of pieces in feature space whose features together stay in the cache; each other one by itself."""
-    room = _GROUP / plan.features.n_components if plan.features is not None else 0.0
-    groups: list[list[Piece]] = []
-    total = np.inf
-    for i, run in pieces:
-        alone, size = isinstance(models[i], KernelModel), run.stop - run.start
-        if alone or total + size > room:
-            groups.append([(i, run)])
-            total = np.inf if alone else size
-        else:
-            groups[-1].append((i, run))
-            total += size
-    return groups
-
-
 def _predict_features(
-    plan: Plan, models: Sequence[LocalModel], centers: Floats, X: Floats, group: list[Piece]
+    plan: Plan, models: Sequence[LocalModel], Z: Floats, sizes: Sequence[int]
 ) -> tuple[Floats, Floats]:
-    """Means and variances of a few pieces in feature space, with their features evaluated together."""
+    """Means and variances by a few models in feature space, each at so many points; all features are made at once."""
     assert plan.features is not None
-    sizes = np.array([run.stop - run.start for _, run in group])
-    Z = X - np.repeat(centers[[i for i, _ in group]], sizes, axis=0)
     rows = plan.features.rows(Z)
-    mean = np.empty((len(X), models[group[0][0]].coefficients.shape[1]))
-    for (i, _), stop, size in zip(group, np.cumsum(sizes), sizes, strict=True):
-        own = slice(stop - size, stop)
-        mean[own] = rows[:, own].T @ models[i].coefficients
-        linalg.solve_lower_rows(models[i].factor, rows[:, own])
-    return mean, plan.total_variance(np.einsum("ij,ij->j", rows, rows), Z)
+    mean = np.empty((len(Z), models[0].coefficients.shape[1]))
+    for model, own in zip(models, _runs(sizes), strict=True):
+        mean[own] = rows[:, own].T @ model.coefficients
+        model.factor.whiten(rows[:, own], overwrite=True)
+    return mean, plan.total_variance(column_squares(rows), Z)

@@ -1,87 +1,24 @@
 """One local model: a small Gaussian process around a centre, made from the points of its neighbourhood.
 
-Points are in units of the length scale throughout (`Kernel` included), so that a radius of 3 is three length scales.
+Points are in units of the length scale throughout (`Kernel` included), so that a radius of 3 is three length scales,
+and relative to the centre. Functions take NumPy arrays for one centre, and tensors with leading dimensions for many.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
+from typing import TypeAlias
 
 from ..common import memory
+from ..common.arrays import Array
 from ..common.memory import batches
 from ..common.types import Floats
-from ..kernels import Kernel
-from ..solvers import linalg
+from ..solvers import statistics
+from ..solvers.feature_space import FeatureSpace
+from ..solvers.kernel_space import KernelSpace
+from ..solvers.statistics import Statistics
 from .plan import Plan
 
-
-@dataclass(frozen=True, eq=False)
-class FeatureModel:
-    """Posterior around a centre in feature space.
-
-    Attributes
-    ----------
-    factor : ndarray of shape (D, D)
-        Lower Cholesky factor of `I + sum w phi phi'`.
-    cross : ndarray of shape (D, k + 1)
-        `sum w phi (y, 1)'`.
-    coefficients : ndarray of shape (D, k + 1)
-    """
-
-    factor: Floats
-    cross: Floats
-    coefficients: Floats
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory taken."""
-        return self.factor.nbytes + self.cross.nbytes + self.coefficients.nbytes
-
-    def predict(self, plan: Plan, Z: Floats, with_variance: bool) -> tuple[Floats, Floats | None]:
-        """Means (m, k + 1) and variances (m,) at points relative to the centre."""
-        assert plan.features is not None
-        rows = plan.features.rows(Z)
-        mean = rows.T @ self.coefficients
-        if not with_variance:
-            return mean, None
-        half = linalg.solve_lower_rows(self.factor, rows)
-        return mean, plan.total_variance(np.einsum("ij,ij->j", half, half), Z)
-
-
-@dataclass(frozen=True, eq=False)
-class KernelModel:
-    """Posterior around a centre in kernel space, which needs its points.
-
-    Attributes
-    ----------
-    Z : ndarray of shape (n, d)
-        Points relative to the centre.
-    factor : ndarray of shape (n, n)
-    coefficients : ndarray of shape (n, k + 1)
-    """
-
-    Z: Floats
-    factor: Floats
-    coefficients: Floats
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory taken."""
-        return self.Z.nbytes + self.factor.nbytes + self.coefficients.nbytes
-
-    def predict(self, plan: Plan, Z: Floats, with_variance: bool) -> tuple[Floats, Floats | None]:
-        """Means (m, k + 1) and variances (m,) at points relative to the centre."""
-        cross = plan.kernel(Z, self.Z)
-        mean = cross @ self.coefficients
-        if not with_variance:
-            return mean, None
-        half = linalg.solve_lower(self.factor, cross.T)
-        return mean, np.maximum(plan.kernel.variance - np.einsum("ij,ij->j", half, half), 0.0)
-
-
-LocalModel = FeatureModel | KernelModel
+LocalModel: TypeAlias = FeatureSpace | KernelSpace
 
 
 def fit_one(plan: Plan, Z: Floats, y: Floats, noise: Floats, counts: Floats | None = None) -> LocalModel:
@@ -90,43 +27,64 @@ def fit_one(plan: Plan, Z: Floats, y: Floats, noise: Floats, counts: Floats | No
     With `counts` (n,), each point is the average of so many, with the noise of an average.
     """
     if plan.takes_kernel_space(len(Z) if counts is None else int(counts.sum())):
-        return _fit_kernel(plan.kernel, Z, y, noise)
-    return finish(plan, *sums(plan, Z, y, noise, counts))
+        return in_kernel_space(plan, Z, y, noise)
+    return from_statistics(plan, statistics_of(plan, Z, y, noise, counts))
 
 
-def sums(plan: Plan, Z: Floats, y: Floats, noise: Floats, counts: Floats | None = None) -> tuple[Floats, Floats]:
-    """`sum w phi phi'` (D, D), lower triangle, and `sum w phi (y, 1)'` (D, k + 1) over a neighbourhood."""
+def in_kernel_space(plan: Plan, Z: Array, y: Array, noise: Array, real: Array | None = None) -> KernelSpace:
+    """Model from points relative to the centre; see `KernelSpace.from_points`."""
+    return KernelSpace.from_points(plan.kernel, Z, y, noise, real, "covariance matrix of a neighbourhood")
+
+
+def from_statistics(plan: Plan, sums: Statistics) -> FeatureSpace:
+    """Model from sums over a neighbourhood."""
     assert plan.features is not None
-    D = plan.features.n_components
-    gram, cross = np.zeros((D, D), order="F"), np.zeros((D, y.shape[1]))
-    for chunk in batches(len(Z), memory.rows_per_chunk(24 * D, len(Z))):
-        variance = noise[chunk]
-        if plan.correction:
-            missing = plan.features.missing_variance(Z[chunk])
-            variance = variance + (missing if counts is None else missing / counts[chunk])
-        root = 1.0 / np.sqrt(variance)
-        rows = plan.features.rows(Z[chunk], root)
-        linalg.add_gram_of_rows(rows, gram)
-        cross += rows @ (y[chunk] * root[:, None])
-    return gram, cross
+    return FeatureSpace.from_statistics(sums, plan.features.precision, "feature matrix of a centre")
 
 
-def finish(plan: Plan, gram: Floats, cross: Floats) -> FeatureModel:
-    """Model around one centre from its sums; `gram` is overwritten."""
+def statistics_of(plan: Plan, Z: Floats, y: Floats, noise: Floats, counts: Floats | None = None) -> Statistics:
+    """Sums over a neighbourhood, in chunks that memory has room for; see `fit_one`."""
     assert plan.features is not None
-    D = len(gram)
-    gram.flat[:: D + 1] += plan.features.precision
-    factor = gram.copy(order="F")
-    if not linalg.cholesky_in_place(factor):
-        factor, _ = linalg.cholesky(gram + np.tril(gram, -1).T, "feature matrix of a centre")
-    coefficients = linalg.solve_lower(factor, np.array(cross, order="F"))
-    return FeatureModel(factor, cross, linalg.solve_lower(factor, coefficients, transposed=True))
+    chunks = batches(len(Z), memory.rows_per_chunk(24 * plan.features.n_components, len(Z))) or [slice(0)]
+    return statistics.total(
+        Statistics.of_weighted(
+            *weighted(plan, Z[chunk], y[chunk], noise[chunk], counts if counts is None else counts[chunk])
+        )
+        for chunk in chunks
+    )
 
 
-def _fit_kernel(kernel: Kernel, Z: Floats, y: Floats, noise: Floats) -> KernelModel:
-    n = len(Z)
-    K = kernel(Z, Z)
-    K.flat[:: n + 1] += noise
-    factor, _ = linalg.cholesky(K.T, "covariance matrix of a neighbourhood")
-    coefficients = linalg.solve_lower(factor, np.array(y, order="F"))
-    return KernelModel(Z, factor, linalg.solve_lower(factor, coefficients, transposed=True))
+def weighted(
+    plan: Plan, Z: Array, y: Array, noise: Array, counts: Array | None = None, real: Array | None = None
+) -> tuple[Array, Array, Array]:
+    """Features (..., D, n) and targets (..., n, k + 1) times the roots of the points' weights, and the roots, (..., n).
+
+    The weight of a point is the inverse of its noise variance, to which the correction adds what the features lack; it
+    is zero where a point is not `real`, (..., n).
+    """
+    assert plan.features is not None
+    variance = noise
+    if plan.correction:
+        missing = plan.features.missing_variance(Z)
+        variance = noise + (missing if counts is None else missing / counts)
+    root = 1.0 / variance**0.5
+    if real is not None:
+        root = root * real
+    return plan.features.rows(Z, root), y * root[..., None], root
+
+
+def mean(plan: Plan, model: LocalModel, Z: Array) -> Array:
+    """Means (..., m, k + 1) at points relative to the centre, (..., m, d)."""
+    if isinstance(model, KernelSpace):
+        return model.mean(Z)
+    assert plan.features is not None
+    return model.mean(plan.features.rows(Z))
+
+
+def mean_and_variance(plan: Plan, model: LocalModel, Z: Array) -> tuple[Array, Array]:
+    """Means (..., m, k + 1) and variances (..., m) at points relative to the centre, (..., m, d)."""
+    if isinstance(model, KernelSpace):
+        return model.mean_and_variance(Z)
+    assert plan.features is not None
+    answer, variance = model.mean_and_variance(plan.features.rows(Z), overwrite=True)
+    return answer, plan.total_variance(variance, Z)

@@ -10,10 +10,10 @@ import numpy as np
 
 from ..common import memory
 from ..common.arrays import Array, empty_like_shape, namespace, sum_runs
+from ..solvers.feature_space import FeatureSpace
 from . import blending, ensemble
 from .centers import Placement, graded_cells
 from .engine import Engine, RaggedEngine
-from .model import FeatureModel
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
@@ -236,7 +236,7 @@ class LocalPredictor(Predictor):
         plan: Plan,
         data: TrainingSet,
         placement: Placement,
-        models: list[FeatureModel | None] | None,
+        models: list[FeatureSpace | None] | None,
         open_centers: bool,
         n_jobs: int | None,
     ) -> LocalPredictor:
@@ -252,7 +252,7 @@ class LocalPredictor(Predictor):
         made = ensemble.remake(plan, models, data, placement.centers, n_jobs)
         return cls(plan, placement, made, open_centers, engine, data=data, is_updated=True)
 
-    def stored(self) -> list[FeatureModel | None] | None:
+    def stored(self) -> list[FeatureSpace | None] | None:
         """What of the models does not follow from plan, data and placement.
 
         None where all does. Sums that took in data later differ from new ones by rounding, so those models are told;
@@ -260,7 +260,7 @@ class LocalPredictor(Predictor):
         """
         if not self.is_updated:
             return None
-        return [model if isinstance(model, FeatureModel) else None for model in self.models]
+        return [model if isinstance(model, FeatureSpace) else None for model in self.models]
 
     def updated(self, X: Array, y: Array, noise: Array, forget: bool) -> LocalPredictor:
         """The predictor with more points (n, d), targets (n, k) and noise (n,) at the same centres.

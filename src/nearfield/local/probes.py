@@ -22,7 +22,7 @@ from ..kernels import Kernel
 from .centers import group_rows
 from .choices import Candidate
 from .features import LocalFeatures
-from .model import fit_one
+from .model import fit_one, mean_and_variance
 from .neighbourhoods import TrainingSet
 from .plan import Plan, feature_cost, kernel_cost
 
@@ -214,7 +214,7 @@ def _answers(plan: Plan, sample: NeighbourhoodSample, n_points: float, places: F
     in_kernel_space = plan.takes_kernel_space(int(n_points))
     plan = replace(plan, features=None) if in_kernel_space else replace(plan, either_side=False, count=None)
     model = fit_one(plan, sample.X, sample.y, sample.noise, sample.counts)
-    mean, variance = model.predict(plan, places, with_variance=True)
+    mean, variance = mean_and_variance(plan, model, places)
     assert variance is not None
     return mean, variance
 

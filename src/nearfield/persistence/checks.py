@@ -29,7 +29,7 @@ _FARTHEST = 10 * FARTHEST  # of points in units of the length scale, whose squar
 # Where a number that is not finite says something: that it was not measured, or that a map brings its own length scale.
 _MAY_BE_ODD = frozenset(
     {
-        *(("Kernel", "length_scales"), ("Learned", "log_likelihood"), ("KernelPosterior", "log_likelihood")),
+        *(("Kernel", "length_scales"), ("Learned", "log_likelihood")),
         *(("Report", "divergence_error"), ("Report", "trials"), ("Report", "hyperparameters")),
     }
 )
@@ -204,7 +204,9 @@ def _is_local_model(f: Any) -> bool:
     fits = (
         f.factor.shape == (D, D) and f.cross.ndim == 2 and len(f.cross) == D and f.coefficients.shape == f.cross.shape
     )
-    return bool(fits and f.factor.flags.f_contiguous)
+    targets = getattr(f, "targets", None)
+    summed = targets is None or (targets.shape == f.cross.shape[1:] * 2 and getattr(f, "n", 0) >= 0)
+    return bool(fits and summed and f.factor.flags.f_contiguous)
 
 
 def _is_srht(f: Any) -> bool:
@@ -230,7 +232,7 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "Lattice": lambda f: f.origin.ndim == 1 and _are_near(f.origin) and are_positive(f.side),
     "Placement": _is_placement,
     "TrainingSet": _is_training_set,
-    "FeatureModel": _is_local_model,
+    "FeatureSpace": _is_local_model,
     "Plan": lambda f: (f.radius is None or are_positive(f.radius)) and (getattr(f, "count", None) or 1) >= 1,
     "TaylorMap": _are_monomials,
     "MaclaurinMap": lambda f: all(weight >= 0 for weight, _ in f.sketches),

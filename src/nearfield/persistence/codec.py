@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..common.types import Floats
 from ..features import FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures
 from ..features.fourier import DenseFrequencies, StructuredFrequencies
 from ..features.maclaurin import MaclaurinMap
@@ -22,10 +23,11 @@ from ..hyperparameters.learned import Learned, OnBound
 from ..kernels import Kernel
 from ..local.centers import Lattice, Placement
 from ..local.features import LocalFeatures
-from ..local.model import FeatureModel
 from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
 from ..reporting.report import Report
+from ..solvers.factors import Cholesky
+from ..solvers.feature_space import FeatureSpace
 from ..solvers.statistics import Statistics
 from . import checks
 
@@ -50,17 +52,40 @@ def _plain(cls: type) -> _Kind:
     return _Kind(cls, lambda value: {name: getattr(value, name) for name in names}, cls)
 
 
+def _fields_of_model(model: FeatureSpace) -> dict[str, Any]:
+    """A local model as a file has it: the prior follows from the features, and what is not known is left out."""
+    assert isinstance(model.factor, Cholesky)
+    names = ("coefficients", "cross", *(("targets", "log_weight", "n") if np.isfinite(model.log_weight) else ()))
+    return {"factor": model.factor.lower, **{name: getattr(model, name) for name in names}}
+
+
+def _model(
+    factor: Floats,
+    coefficients: Floats,
+    cross: Floats,
+    targets: Floats | None = None,
+    log_weight: float = np.nan,
+    n: int = 0,
+) -> FeatureSpace:
+    """A local model that lacks its prior; earlier files do not tell the sums that only its likelihood needs."""
+    k = cross.shape[1]
+    squares = np.full((k, k), np.nan) if targets is None else targets
+    return FeatureSpace(Cholesky(factor), coefficients, np.full(len(factor), np.nan), cross, squares, log_weight, n)
+
+
 _KINDS = {
     kind.cls.__name__: kind
     for kind in (
-        *map(_plain, (Kernel, OnBound, Learned, Plan, Report, Statistics, Lattice, Placement, FeatureModel)),
+        *map(_plain, (Kernel, OnBound, Learned, Plan, Report, Statistics, Lattice, Placement)),
         *map(_plain, (MaclaurinMap, DenseSketch, TensorSRHT, DenseFrequencies, StructuredFrequencies)),
         # What follows from the rest is left out, and made again.
         _Kind(TaylorMap, lambda v: {"exponents": v.exponents}, from_exponents),
         _Kind(LocalFeatures, lambda v: {"kernel": v.kernel, "maps": v.maps}, LocalFeatures.of),
         _Kind(TrainingSet, lambda v: {"X": v.X, "y": v.y[:, :-1], "noise": v.noise}, TrainingSet.of),
+        _Kind(FeatureSpace, _fields_of_model, _model),
     )
 }
+_KINDS["FeatureModel"] = _KINDS["FeatureSpace"]  # its name in earlier files
 _MAPS = {cls.__name__: cls for cls in (FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures)}
 AnyMap = FourierFeatures | MaclaurinFeatures | PolynomialSketch | TaylorFeatures
 _MAP_STATE: dict[str, Any] = {
@@ -198,7 +223,7 @@ def _made(name: str, values: dict[str, Any]) -> Any:
         # Earlier versions wrote sentences, with values in units that may not be those of the data.
         values = values | {"on_bounds": ()}
     checks.conform_fields(values, checks.hints(kind.make), name)
-    checks.check(name, values)
+    checks.check(kind.cls.__name__, values)
     return kind.make(**values)
 
 

@@ -26,12 +26,13 @@ from ..kernels import Kernel
 from ..local.centers import Placement
 from ..local.fit import FittedLocal
 from ..local.frame import Frame
-from ..local.model import FeatureModel
 from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
 from ..local.predictor import LocalPredictor
 from ..reporting.report import Report
-from ..solvers.posterior import KernelPosterior
+from ..solvers.factors import LOG_2PI
+from ..solvers.feature_space import FeatureSpace
+from ..solvers.kernel_space import KernelSpace
 from ..solvers.statistics import Statistics
 from . import codec, container
 from .checks import Number, are_positive, conform, conform_fields, conform_parameter, require
@@ -78,7 +79,7 @@ _PARTS: dict[str, dict[str, Any]] = {
         "plan": Plan,
         "data": TrainingSet,
         "placement": Placement,
-        "models": list[FeatureModel | None] | None,
+        "models": list[FeatureSpace | None] | None,
         "open_centers": bool,
     },
 }
@@ -279,7 +280,7 @@ def _parts(model: Any) -> dict[str, Any]:
             "X": q.X,
             "noise": q.noise,
             "coefficients": q.coefficients,
-            "log_likelihood": q.log_likelihood,
+            "log_likelihood": model.log_marginal_likelihood(),
         }
     return {}
 
@@ -302,17 +303,23 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
     """Make what was not stored, of parts that fit together."""
     if isinstance(model, LocalGPRegressor):
         offset, unit, weight = (parts.pop(name) for name in ("offset", "unit", "weight"))
-        predictor = LocalPredictor.restore(**parts, n_jobs=model.n_jobs)
+        models, features = parts.pop("models"), parts["plan"].features
+        if models and features is not None:
+            models = [stored and replace(stored, precision=features.precision) for stored in models]
+        predictor = LocalPredictor.restore(**parts, models=models, n_jobs=model.n_jobs)
         frame = replace(Frame.of(model.kernel_, model.noise_variance_, offset), unit=unit, kernel=predictor.plan.kernel)
         learned = getattr(model, "learned_", None) or Learned(model.kernel_, model.noise_variance_)
         weight = float(predictor.n_samples) if weight is None else weight
         fitted = FittedLocal(learned, frame, model.y_mean_, weight, model.spacing_, predictor, model.report_)
         model._store(fitted)
     elif isinstance(model, ExactGPRegressor):
-        X, noise = parts["X"], parts["noise"]
-        memory.require(8.0 * len(X) ** 2 * 2.2, "The exact Gaussian process", "Load it on a machine with more.")
-        factor = KernelPosterior.factorise(model.kernel_, X, noise)
-        model._posterior = KernelPosterior(model.kernel_, factor=factor, **parts)
+        X, noise, coefficients = parts["X"], parts["noise"], parts["coefficients"]
+        n, k = coefficients.shape
+        memory.require(8.0 * n**2 * 2.2, "The exact Gaussian process", "Load it on a machine with more.")
+        factor = KernelSpace.factorise(model.kernel_, X, noise)
+        # A file tells the likelihood of all targets together, and each gets an equal share of it.
+        share = -2 * parts["log_likelihood"] / k - factor.log_determinant() - n * LOG_2PI
+        model._posterior = KernelSpace(model.kernel_, X, noise, factor, coefficients, np.full(k, share))
     else:
         model._condition(model.statistics_)
 

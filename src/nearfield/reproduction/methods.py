@@ -13,7 +13,7 @@ from ..common.types import Floats
 from ..estimators import FeatureGPRegressor, LocalGPRegressor
 from ..features import FourierFeatures, MaclaurinFeatures, TaylorFeatures
 from ..local import centers
-from ..local.model import fit_one
+from ..local.model import fit_one, mean_and_variance
 from ..local.predictor import LocalPredictor
 from .authors import authors_plan
 from .problems import Problem
@@ -74,8 +74,7 @@ def maclaurin(
             raise StoppedError
         model = shifted.fit(centroids[c]) if shifted else fit_one(plan, data.X - centroids[c], data.y, data.noise)
         asked = np.flatnonzero(np.any([owner == c for owner in owners], axis=0))
-        found, spread = model.predict(plan, X_test[asked] - centroids[c], True)
-        assert spread is not None
+        found, spread = mean_and_variance(plan, model, X_test[asked] - centroids[c])
         for i, owner in enumerate(owners):
             here = owner[asked] == c
             mean[i, asked[here]], variance[i, asked[here]] = found[here, 0], spread[here]

@@ -15,11 +15,13 @@ import numpy as np
 from ..common.types import Floats
 from ..estimators import LocalGPRegressor
 from ..features import maclaurin, sketch
-from ..local.model import FeatureModel, finish
+from ..local.model import from_statistics, mean_and_variance
 from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
 from ..local.predictor import LocalPredictor
-from ..solvers import linalg
+from ..solvers import statistics
+from ..solvers.feature_space import FeatureSpace
+from ..solvers.statistics import Statistics
 
 CHUNK = 512  # points whose features stay in the cache
 # Squared distance, in length scales, beyond which features of degree up to 15 are rounding errors: exp(-r^2) r^30 / 15!
@@ -66,20 +68,18 @@ class ShiftedSketches:
         factors = [_factors(part, X) for _, part in drawn.sketches]
         return cls(plan, X, data.y[order], data.noise[order], lower, upper, drawn, factors)
 
-    def fit(self, center: Floats) -> FeatureModel:
+    def fit(self, center: Floats) -> FeatureSpace:
         """The model around a centre on all points: `fit_one`, up to rounding."""
-        D = self.map.n_components
         moves = [_factors(part, center[None]) for _, part in self.map.sketches]
-        gram, cross = np.zeros((D, D), order="F"), np.zeros((D, self.y.shape[1]))
+        sums = statistics.nothing(self.map.n_components, self.y.shape[1] - 1)
         gaps = np.maximum(np.maximum(self.lower - center, center - self.upper), 0.0)
         for i in np.flatnonzero(np.einsum("ij,ij->i", gaps, gaps) < NOTHING):
             chunk = slice(i * CHUNK, (i + 1) * CHUNK)
             rows = self._rows(center, moves, chunk)
             root = 1.0 / np.sqrt(self.noise[chunk])
             rows *= root
-            linalg.add_gram_of_rows(rows, gram)
-            cross += rows @ (self.y[chunk] * root[:, None])
-        return finish(self.plan, gram, cross)
+            sums = sums + Statistics.of_weighted(rows, self.y[chunk] * root[:, None], root)
+        return from_statistics(self.plan, sums)
 
     def _rows(self, center: Floats, moves: list[list[Floats]], chunk: slice) -> Floats:
         Z = self.X[chunk] - center
@@ -121,8 +121,7 @@ class AroundTestPoints:
         mean, variance = np.empty(len(X)), np.empty(len(X))
         origin = np.zeros((1, X.shape[1]))
         for i, point in enumerate(X / self.base.length_scale_):
-            found, spread = self.shifted.fit(point).predict(self.shifted.plan, origin, True)
-            assert spread is not None
+            found, spread = mean_and_variance(self.shifted.plan, self.shifted.fit(point), origin)
             mean[i], variance[i] = found[0, 0], spread[0]
         noise = self.base.noise_variance_ if include_noise else 0.0
         return mean + self.base.y_mean_[0], np.sqrt(np.maximum(variance, 0.0) + noise)

@@ -48,7 +48,7 @@ _ROUTINES = {
     (name, code): _routine(module, prefix + name)
     for module, names in (
         (cython_blas, ("syrk", "trsm")),
-        (cython_lapack, ("potrf", "pftrf", "pftri", "tfsm", "sfrk", "trttf", "tfttr")),
+        (cython_lapack, ("potrf", "potrs", "pftrf", "pftri", "tfsm", "sfrk", "trttf", "tfttr")),
     )
     for name in names
     for code, prefix in _PREFIX.items()
@@ -61,6 +61,7 @@ _REALS: dict[str, dict[float, Any]] = {
 }
 
 
+@lru_cache(maxsize=4096)
 def _int(value: int) -> Any:
     return ctypes.byref(ctypes.c_int(value))
 
@@ -70,36 +71,25 @@ def _real(code: str, value: float) -> int:
 
 
 def gram_of_rows(rows: Floats) -> Floats:
-    """Lower triangle of `rows @ rows.T`.
+    """Lower triangle of `rows @ rows.T`, by a symmetric rank-k update.
 
     Parameters
     ----------
-    rows : ndarray of shape (D, n), C order
+    rows : ndarray of shape (D, n), C order, or some columns of such an array
 
     Returns
     -------
     gram : ndarray of shape (D, D), Fortran order; the upper triangle is zero
     """
-    gram = np.zeros((len(rows), len(rows)), dtype=rows.dtype, order="F")
-    add_gram_of_rows(rows, gram)
-    return gram
-
-
-def add_gram_of_rows(rows: Floats, gram: Floats) -> None:
-    """Add `rows @ rows.T` to the lower triangle of `gram` by a symmetric rank-k update.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (D, n), C order, or some columns of such an array
-    gram : ndarray of shape (D, D), Fortran order
-    """
     D, n = rows.shape
     code = rows.dtype.char
+    gram = np.zeros((D, D), dtype=rows.dtype, order="F")
     if n:
         _ROUTINES["syrk", code](
             _ADDRESS["L"], _ADDRESS["T"], _int(D), _int(n), _real(code, 1.0),
             rows.ctypes.data, _int(_stride(rows)), _real(code, 1.0), gram.ctypes.data, _int(D),
         )  # fmt: skip
+    return gram
 
 
 def _stride(rows: Floats) -> int:
@@ -188,6 +178,19 @@ def solve_lower(L: Floats, B: Floats, transposed: bool = False) -> Floats:
             _ADDRESS["L"], _ADDRESS["L"], _ADDRESS["T" if transposed else "N"], _ADDRESS["N"],
             _int(n), _int(m), _real(code, 1.0), L.ctypes.data, _int(n), B.ctypes.data, _int(n),
         )  # fmt: skip
+    return B
+
+
+def solve_both(L: Floats, B: Floats) -> Floats:
+    """`(L L')^-1 B` in place, for `B` of shape (n, m) in Fortran order."""
+    n, m = B.shape
+    code = B.dtype.char
+    _require_factor(L, n, code)
+    if n and m:
+        info = ctypes.c_int(0)
+        _ROUTINES["potrs", code](
+            _ADDRESS["L"], _int(n), _int(m), L.ctypes.data, _int(n), B.ctypes.data, _int(n), ctypes.byref(info)
+        )
     return B
 
 

@@ -12,6 +12,7 @@ from operator import add
 
 import numpy as np
 
+from ..common.arrays import Array, like, namespace
 from ..common.types import Floats
 from .linalg import gram_of_rows
 
@@ -21,18 +22,19 @@ class Statistics:
     """Weighted sums over points with features `phi`, targets `t = (y, 1)` and weights `w`.
 
     The constant 1 rides along as a last target, so that the mean of `y` may be taken out, and may change, afterwards.
+    Arrays are NumPy's, or tensors, which may have leading dimensions, shape (...): sums over several sets of points.
 
     Attributes
     ----------
-    gram : ndarray of shape (D, D), Fortran order
-        `sum w phi phi'`, lower triangle; the upper one is zero.
-    cross : ndarray of shape (D, k + 1)
+    gram : array of shape (..., D, D)
+        `sum w phi phi'`. A NumPy array is in Fortran order and holds the lower triangle; the upper one is zero.
+    cross : array of shape (..., D, k + 1)
         `sum w phi t'`.
-    targets : ndarray of shape (k + 1, k + 1)
+    targets : array of shape (..., k + 1, k + 1)
         `sum w t t'`.
-    log_weight : float
+    log_weight : float, or array of shape (...)
         `sum log w`.
-    n : int
+    n : int, or array of shape (...)
         Number of points.
     """
 
@@ -41,6 +43,25 @@ class Statistics:
     targets: Floats
     log_weight: float
     n: int
+
+    @classmethod
+    def of_weighted(cls, rows: Array, targets: Array, root: Array) -> Statistics:
+        """Sum over points whose features and targets were multiplied by the square roots of their weights.
+
+        Parameters
+        ----------
+        rows : array of shape (..., D, n), C order
+        targets : array of shape (..., n, k + 1)
+        root : array of shape (..., n)
+            The square roots; zeros of a tensor stand for no points.
+        """
+        if isinstance(rows, np.ndarray):
+            log_weight = 2.0 * float(np.log(root).sum(dtype=np.float64))
+            return cls(gram_of_rows(rows), rows @ targets, targets.T @ targets, log_weight, len(root))
+        xp = namespace(rows)
+        positive = xp.astype(xp.where(root > 0, root, xp.ones_like(root)), xp.float64)
+        log_weight, n = 2.0 * xp.sum(xp.log(positive), axis=-1), (root > 0).sum(-1)
+        return cls(rows @ rows.mT, rows @ targets, targets.mT @ targets, log_weight, n)
 
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(
@@ -51,32 +72,37 @@ class Statistics:
             self.n + other.n,
         )
 
-    def centered(self, mean: Floats) -> tuple[Floats, Floats]:
-        """`sum w phi (y - mean)'`, shape (D, k), and `sum w (y - mean)^2`, shape (k,)."""
-        cross = self.cross[:, :-1] - self.cross[:, -1:] * mean
-        squares = np.diagonal(self.targets)[:-1] - 2 * mean * self.targets[-1, :-1] + mean**2 * self.targets[-1, -1]
-        return cross, np.maximum(squares, 0.0)
+    def mean(self) -> Floats:
+        """Weighted mean of `y`, (..., k)."""
+        result: Floats = self.targets[..., -1, :-1] / self.targets[..., -1, -1:]
+        return result
+
+    def centred(self, mean: Floats) -> Statistics:
+        """The same for targets `(y - mean, 1)`, with a `mean` of shape (k,)."""
+        xp = namespace(self.cross)
+        shift = xp.concat([mean, like([0.0], mean)])
+        last = self.targets[..., -1:, :]
+        moved = shift[:, None] * last
+        targets = self.targets - moved - moved.mT + shift[:, None] * last[..., -1:] * shift
+        return Statistics(self.gram, self.cross - self.cross[..., -1:] * shift, targets, self.log_weight, self.n)
 
 
-def accumulate(rows: Floats, y: Floats, weights: Floats) -> Statistics:
+def accumulate(rows: Array, y: Array, weights: Array) -> Statistics:
     """Sum over one set of points.
 
     Parameters
     ----------
-    rows : ndarray of shape (D, n)
-        Features, one a row. C order saves a copy.
-    y : ndarray of shape (n, k)
-    weights : ndarray of shape (n,)
+    rows : array of shape (D, n)
+        Features, one per row. C order saves a copy.
+    y : array of shape (n, k)
+    weights : array of shape (n,)
         Inverse noise variances, positive.
     """
-    root = np.sqrt(weights)
-    weighted = np.ascontiguousarray(rows * root)
-    targets = np.empty((y.shape[0], y.shape[1] + 1), dtype=rows.dtype)
-    targets[:, :-1] = y * root[:, None]
-    targets[:, -1] = root
-    return Statistics(
-        gram_of_rows(weighted), weighted @ targets, targets.T @ targets, float(np.sum(np.log(weights))), len(y)
-    )
+    xp = namespace(rows)
+    root = xp.sqrt(weights)
+    targets = xp.concat([xp.astype(y, rows.dtype, copy=False) * root[:, None], root[:, None]], axis=1)
+    weighted = np.ascontiguousarray(rows * root) if isinstance(rows, np.ndarray) else rows * root
+    return Statistics.of_weighted(weighted, targets, root)
 
 
 def nothing(n_components: int, n_targets: int) -> Statistics:

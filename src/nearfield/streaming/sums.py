@@ -7,7 +7,7 @@ Both can be continued with new data, and merged, so chunks, streams and machines
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,9 +16,11 @@ from ..common.memory import batches
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..common.validation import check_n_targets
-from ..local.model import FeatureModel, LocalModel, finish, fit_one, sums
+from ..local.model import LocalModel, fit_one, from_statistics, statistics_of
 from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
+from ..solvers.feature_space import FeatureSpace
+from ..solvers.statistics import Statistics
 from .batches import Batch
 from .passes import Reduction
 
@@ -53,15 +55,8 @@ class Points:
         return sum(array.nbytes for array in self.arrays)
 
 
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """`sum w phi phi'` (D, D), lower triangle, and `sum w phi (y, 1)'` (D, k + 1)."""
-
-    gram: Floats
-    cross: Floats
-
-
-Piece = Points | Sums
+LocalData: TypeAlias = Points | Statistics
+"""What is kept of the data around a place."""
 
 
 def limit_of(plan: Plan) -> float:
@@ -94,11 +89,11 @@ class Noise:
 
 @dataclass(eq=False)
 class State:
-    """Pieces of the places that have any, by number of the place, and sums over all points.
+    """Data of the places that have any, by number of the place, and sums over all points.
 
     Attributes
     ----------
-    pieces : dict of Piece
+    places : dict of LocalData
     counts : ndarray of shape (P,), or 0
         Number of points around each place.
     n : int
@@ -108,7 +103,7 @@ class State:
         Weighted sum of the targets.
     """
 
-    pieces: dict[int, Piece]
+    places: dict[int, LocalData]
     counts: Any = 0
     n: int = 0
     weight: float = 0.0
@@ -116,7 +111,7 @@ class State:
 
 
 class LocalSums(Reduction):
-    """The pieces of all places.
+    """The data of all places.
 
     Parameters
     ----------
@@ -160,13 +155,13 @@ class LocalSums(Reduction):
         noise = self.noise(len(batch), batch.weights)
         data = TrainingSet.of(in_units(batch.X, self.unit), batch.targets - self.offset, noise)
 
-        def work(part: slice) -> None:
-            found = data.neighbourhoods(self.places[part], self.plan.radius)
-            for i, near in zip(range(part.start, part.stop), found, strict=True):
+        def work(run: slice) -> None:
+            neighbourhoods = data.neighbourhoods(self.places[run], self.plan.radius)
+            for i, near in zip(range(run.start, run.stop), neighbourhoods, strict=True):
                 if len(near):
                     state.counts[i] += len(near)
                     new = Points(data.X[near] - self.places[i], data.y[near], data.noise[near])
-                    state.pieces[i] = self._with_points(state.pieces.get(i), new)
+                    state.places[i] = self._together(state.places.get(i), new)
 
         thread_map(work, batches(len(self.places)), self.n_jobs)
         w = batch.weights
@@ -175,35 +170,24 @@ class LocalSums(Reduction):
         state.total = state.total + (batch.targets.sum(axis=0) if w is None else w @ batch.targets)
         return state
 
-    def _with_points(self, piece: Piece | None, new: Points) -> Piece:
-        """A piece with points taken in; sums are overwritten."""
-        if isinstance(piece, Points):
-            new = piece.and_more(new)
-        if not isinstance(piece, Sums) and len(new) <= self.limit:
-            return new
-        gram, cross = sums(self.plan, *new.arrays)
-        if not isinstance(piece, Sums):
-            return Sums(gram, cross)
-        piece.gram[...] += gram
-        piece.cross[...] += cross
-        return piece
+    def _together(self, first: LocalData | None, second: LocalData) -> LocalData:
+        """Data of one place from both."""
+        if isinstance(first, Points) and isinstance(second, Points):
+            return self._together(None, first.and_more(second))
+        if first is not None:
+            return self._summed(first) + self._summed(second)
+        return second if isinstance(second, Points) and len(second) <= self.limit else self._summed(second)
+
+    def _summed(self, data: LocalData) -> Statistics:
+        return data if isinstance(data, Statistics) else statistics_of(self.plan, *data.arrays)
 
     def merge(self, first: State, second: State) -> State:
         """See `Reduction`."""
-        pieces = dict(first.pieces)
-        for i, piece in second.pieces.items():
-            mine = pieces.get(i)
-            if mine is None:
-                pieces[i] = piece
-            elif isinstance(mine, Sums) and isinstance(piece, Sums):
-                pieces[i] = Sums(mine.gram + piece.gram, mine.cross + piece.cross)
-            elif isinstance(piece, Points):
-                pieces[i] = self._with_points(_owned(mine), piece)
-            else:
-                assert isinstance(mine, Points)
-                pieces[i] = self._with_points(_owned(piece), mine)
+        places = dict(first.places)
+        for i, data in second.places.items():
+            places[i] = self._together(places.get(i), data)
         return State(
-            pieces,
+            places,
             first.counts + second.counts,
             first.n + second.n,
             first.weight + second.weight,
@@ -212,9 +196,7 @@ class LocalSums(Reduction):
 
     def owned(self, state: State) -> State:
         """See `Reduction`."""
-        return replace(
-            state, pieces={i: _owned(piece) for i, piece in state.pieces.items()}, counts=np.array(state.counts)
-        )
+        return replace(state, places=dict(state.places), counts=np.array(state.counts))
 
     def finish(self, state: State) -> Any:
         """See `Reduction`."""
@@ -223,13 +205,13 @@ class LocalSums(Reduction):
     def models(self, state: State) -> Finished:
         """The models of all places; the state is used up."""
 
-        def one(i: int) -> tuple[int, LocalModel, Points | None]:
-            piece = state.pieces.pop(i)  # each is let go as its model is made, so that both are never all in memory
-            if isinstance(piece, Points):
-                return i, fit_one(self.plan, *piece.arrays), piece
-            return i, finish(self.plan, piece.gram, piece.cross), None
+        def make(i: int) -> tuple[int, LocalModel, Points | None]:
+            data = state.places.pop(i)  # each is let go as its model is made, so that both are never all in memory
+            if isinstance(data, Points):
+                return i, fit_one(self.plan, *data.arrays), data
+            return i, from_statistics(self.plan, data), None
 
-        made = thread_map(one, list(state.pieces), self.n_jobs)
+        made = thread_map(make, list(state.places), self.n_jobs)
         models = {i: model for i, model, _ in made}
         points = {i: kept for i, _, kept in made if kept is not None}
         return Finished(models, points, state.counts, state.n, state.weight, state.total)
@@ -244,23 +226,18 @@ class LocalSums(Reduction):
     def split(self, state: State) -> list[State]:
         """See `Reduction`."""
         n = self.n_parts
-        parts: list[dict[int, Piece]] = [{} for _ in range(n)]
-        for i, piece in state.pieces.items():
-            parts[i % n][i] = piece
+        parts: list[dict[int, LocalData]] = [{} for _ in range(n)]
+        for i, data in state.places.items():
+            parts[i % n][i] = data
         # What is not of any one place goes with the first part.
-        return [replace(state, pieces=parts[0]), *(State(part) for part in parts[1:])]
+        return [replace(state, places=parts[0]), *(State(part) for part in parts[1:])]
 
     def join(self, parts: list[Any]) -> Any:
         """See `Reduction`."""
         if self.keep_sums:
-            return replace(parts[0], pieces={i: piece for part in parts for i, piece in part.pieces.items()})
+            return replace(parts[0], places={i: data for part in parts for i, data in part.places.items()})
         models = {i: model for part in parts for i, model in part.models.items()}
         return replace(parts[0], models=models, points={i: p for part in parts for i, p in part.points.items()})
-
-
-def _owned(piece: Piece) -> Piece:
-    """A piece that may be overwritten; points never are."""
-    return Sums(piece.gram.copy(order="F"), piece.cross.copy()) if isinstance(piece, Sums) else piece
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,12 +264,12 @@ class Finished:
         # Places may have been added at the end.
         counts = np.concatenate([self.counts, np.zeros(len(new.counts) - len(self.counts), dtype=np.int64)])
         touched = State({}, counts, self.n, self.weight, self.total)
-        for i in new.pieces:
+        for i in new.places:
             model = self.models.get(i)
             if i in self.points:
-                touched.pieces[i] = self.points[i]
-            elif isinstance(model, FeatureModel):
-                touched.pieces[i] = _sums_of(reduction.plan, model)
+                touched.places[i] = self.points[i]
+            elif isinstance(model, FeatureSpace):
+                touched.places[i] = model.statistics()
         fresh = reduction.models(reduction.merge(touched, new))
         points = {i: kept for i, kept in self.points.items() if i not in fresh.models}
         return Finished(
@@ -303,12 +280,3 @@ class Finished:
             fresh.weight,
             fresh.total,
         )
-
-
-def _sums_of(plan: Plan, model: FeatureModel) -> Sums:
-    """The sums a model was made of."""
-    assert plan.features is not None
-    lower = np.tril(model.factor)
-    gram = np.asfortranarray(np.tril(lower @ lower.T))
-    gram.flat[:: len(gram) + 1] -= plan.features.precision
-    return Sums(gram, model.cross.copy())

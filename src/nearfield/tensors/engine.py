@@ -10,8 +10,9 @@ import torch
 from ..common.arrays import Array as Tensor
 from ..local.centers import Placement
 from ..local.plan import Plan
+from ..solvers.kernel_space import KernelSpace
 from . import cells, memory, models
-from .models import Batch, KernelBatch, TensorSet
+from .models import Batch, TensorSet
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class PaddedEngine:
     ) -> tuple[Tensor, Tensor]:
         """See `Engine`."""
         del with_variance  # costs little beside the rest
-        n_columns = int(batches[0].coefficients.shape[-1])
+        n_columns = int(batches[0].models.coefficients.shape[-1])
         return models.predict(plan, iter(batches), centers, X, owner, n_columns)
 
     def predict_at(
@@ -105,4 +106,4 @@ class PaddedEngine:
 
     def n_kernel_space(self, batches: Sequence[Batch]) -> int:
         """See `Engine`."""
-        return sum(len(batch.members) for batch in batches if isinstance(batch, KernelBatch))
+        return sum(len(batch.members) for batch in batches if isinstance(batch.models, KernelSpace))

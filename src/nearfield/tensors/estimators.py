@@ -13,9 +13,11 @@ from ..common import tensor_checks as checks
 from ..common.arrays import Array as Tensor
 from ..common.arrays import indices_like, on_host
 from ..common.duplicates import distinct_points
+from ..common.memory import batches
 from ..common.validation import describe, spawn
+from ..solvers.kernel_space import KernelSpace
+from ..solvers.statistics import Statistics, accumulate, total
 from . import learning, memory
-from .posterior import TensorFeaturePosterior, TensorKernelPosterior, TensorStatistics
 
 # ---- what all share ----------------------------------------------------------------------------------------------
 
@@ -55,21 +57,21 @@ def predict_joint(
 ) -> Any:
     """Answers of a regressor that knows the joint distribution; `what` is return_std, return_cov, include_noise."""
     return_std, return_cov, include_noise = what
-    posterior = gp._posterior
+    posterior, k = gp._posterior, len(gp.y_mean_)  # the constant may come after the targets
     if return_cov:
         rows = prepare(points)
         covariance = posterior.covariance(rows)
         diagonal = covariance.diagonal()
         diagonal.copy_(diagonal.clamp(min=0) + (gp.noise_variance_ if include_noise else 0.0))
-        mean = shaped(gp, posterior.mean(rows), None, False)
+        mean = shaped(gp, posterior.mean(rows)[:, :k], None, False)
         return mean, covariance if mean.ndim == 1 else covariance[:, :, None].repeat(1, 1, mean.shape[1])
     step = max(int(memory.batch_bytes(points.device) / (3 * points.element_size() * width)), 1)
-    parts = []
+    answers = []
     for start in range(0, max(len(points), 1), step):
         rows = prepare(points[start : start + step])
-        parts.append(posterior.mean_and_variance(rows) if return_std else (posterior.mean(rows), None))
-    mean = torch.cat([m for m, _ in parts])
-    return shaped(gp, mean, torch.cat([v for _, v in parts]) if return_std else None, include_noise)
+        answers.append(posterior.mean_and_variance(rows) if return_std else (posterior.mean(rows), None))
+    mean = torch.cat([m[:, :k] for m, _ in answers])
+    return shaped(gp, mean, torch.cat([v for _, v in answers]) if return_std else None, include_noise)
 
 
 def score(gp: Any, X: Tensor, y: Tensor, sample_weight: Tensor | None) -> float:
@@ -98,7 +100,7 @@ def fit_exact(gp: Any, X: Any, y: Any, sample_weight: Any) -> None:
     )
     y_mean = weighted_mean(y, weights)
     learn(gp, X, y - y_mean, weights)
-    gp._posterior = TensorKernelPosterior.from_points(gp.kernel_, X, y - y_mean, noise_of(gp, X, weights))
+    gp._posterior = KernelSpace.from_points(gp.kernel_, X, y - y_mean, noise_of(gp, X, weights))
     gp.y_mean_ = y_mean
 
 
@@ -130,7 +132,7 @@ def fit_feature(gp: Any, X: Any, y: Any, sample_weight: Any) -> None:
     learn(gp, X, y - offset, weights)
     gp._fit_maps(X)
     gp._offset = offset
-    _condition(gp, _sums(gp, X, y - offset, weights))
+    gp._condition(_sums(gp, X, y - offset, weights))
 
 
 def update_feature(gp: Any, X: Any, y: Any, sample_weight: Any, forget: bool) -> None:
@@ -139,7 +141,7 @@ def update_feature(gp: Any, X: Any, y: Any, sample_weight: Any, forget: bool) ->
     checks.test(gp, X, gp.statistics_.gram)
     gp._check_targets(y.shape[1])
     new = _sums(gp, X, y - gp._offset, weights)
-    _condition(gp, new if forget else gp.statistics_ + new)
+    gp._condition(new if forget else gp.statistics_ + new)
 
 
 def predict_feature(gp: Any, X: Any, *what: bool) -> Any:
@@ -153,22 +155,10 @@ def _rows(gp: Any, X: Tensor) -> Tensor:
     return torch.cat([m.transform(X) for m in maps], dim=1).mT
 
 
-def _sums(gp: Any, X: Tensor, y: Tensor, weights: Tensor | None) -> TensorStatistics:
+def _sums(gp: Any, X: Tensor, y: Tensor, weights: Tensor | None) -> Statistics:
     precision = 1 / noise_of(gp, X, weights)
     step = max(int(memory.batch_bytes(X.device) / (4 * X.element_size() * gp._width)), 1)
-    total: TensorStatistics | None = None
-    for start in range(0, len(X), step):
-        part = slice(start, start + step)
-        sums = TensorStatistics.of(_rows(gp, X[part]), y[part], precision[part])
-        total = sums if total is None else total + sums
-    assert total is not None
-    return total
-
-
-def _condition(gp: Any, sums: TensorStatistics) -> None:
-    mean = sums.mean()
-    posterior = TensorFeaturePosterior.from_statistics(sums, mean)
-    gp.statistics_, gp.y_mean_, gp._posterior = sums, gp._offset + mean, posterior
+    return total(accumulate(_rows(gp, X[c]), y[c], precision[c]) for c in batches(len(X), step))
 
 
 def _double(values: Tensor) -> Any:

@@ -17,9 +17,8 @@ from ..hyperparameters.learning import Learned, LearningRequest, learn_hyperpara
 from ..hyperparameters.scales import N_BLOCKS_ASIDE
 from ..hyperparameters.space import NO_EXTENTS, Extents
 from ..kernels import Kernel
-from ..solvers.posterior import LOG_2PI
+from ..solvers.factors import LOG_2PI, inverse_of_lower
 from . import cells
-from .models import inverse_factor
 
 FLOAT32_NOISE = 1e-4  # share of the signal variance below which the digits of float32 do not suffice
 SAMPLE = 20_000  # rows that stand for all where only their spread matters
@@ -142,7 +141,7 @@ class Stack:
         factor, failed = torch.linalg.cholesky_ex(K)
         if bool((failed > 0).any()):
             raise LinAlgError("The covariance matrix is not positive definite.")
-        whitener = inverse_factor(factor)
+        whitener = inverse_of_lower(factor)
         half = whitener @ self.y
         alpha = whitener.mT @ half
         log_determinant = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum()

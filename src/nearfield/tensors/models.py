@@ -16,8 +16,9 @@ import torch
 from ..common.arrays import Array as Tensor
 from ..common.memory import batches
 from ..common.types import Integers
-from ..common.warnings import warn
+from ..local.model import LocalModel, from_statistics, in_kernel_space, mean_and_variance, weighted
 from ..local.plan import Plan
+from ..solvers.statistics import Statistics, total
 from . import cells, memory
 from .cells import Neighbourhoods
 
@@ -62,69 +63,19 @@ class TensorSet:
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureBatch:
-    """Models of some centres in feature space.
+class Batch:
+    """Models of some centres, side by side.
 
     Attributes
     ----------
     members : ndarray of shape (B,)
         Which centres.
-    whitener : tensor of shape (B, D, D)
-        `W` with `W' W` the covariance of the coefficients.
-    coefficients : tensor of shape (B, D, k + 1)
+    models : LocalModel
+        Theirs; the arrays have a leading dimension of B.
     """
 
     members: Integers
-    whitener: Tensor
-    coefficients: Tensor
-
-    def predict(self, plan: Plan, rows: Tensor, Z: Tensor) -> tuple[Tensor, Tensor]:
-        """Means (b, m, k + 1) and variances (b, m) of the models `rows` at points relative to their centres."""
-        assert plan.features is not None
-        features = plan.features.rows(Z)
-        mean = features.mT @ self.coefficients[rows]
-        half = self.whitener[rows] @ features
-        return mean, plan.total_variance(torch.linalg.vecdot(half, half, dim=-2), Z)
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory taken."""
-        return int(self.whitener.nbytes + self.coefficients.nbytes)
-
-
-@dataclass(frozen=True, eq=False)
-class KernelBatch:
-    """Models of some centres in kernel space.
-
-    Attributes
-    ----------
-    members : ndarray of shape (B,)
-    Z : tensor of shape (B, n, d)
-        Points relative to the centres.
-    whitener : tensor of shape (B, n, n)
-        `W` with `W' W` the inverse of the covariance matrix; zero in rows and columns that stand for no point.
-    coefficients : tensor of shape (B, n, k + 1)
-    """
-
-    members: Integers
-    Z: Tensor
-    whitener: Tensor
-    coefficients: Tensor
-
-    def predict(self, plan: Plan, rows: Tensor, Z: Tensor) -> tuple[Tensor, Tensor]:
-        """Means (b, m, k + 1) and variances (b, m) of the models `rows` at points relative to their centres."""
-        cross = plan.kernel(self.Z[rows], Z)
-        half = self.whitener[rows] @ cross
-        variance = plan.kernel.variance - torch.linalg.vecdot(half, half, dim=-2)
-        return cross.mT @ self.coefficients[rows], variance.clamp(min=0)
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory taken."""
-        return int(self.Z.nbytes + self.whitener.nbytes + self.coefficients.nbytes)
-
-
-Batch = FeatureBatch | KernelBatch
+    models: LocalModel
 
 
 def fit(plan: Plan, data: TensorSet, centers: Tensor) -> Iterator[Batch]:
@@ -136,10 +87,9 @@ def fit(plan: Plan, data: TensorSet, centers: Tensor) -> Iterator[Batch]:
         for members in _by_size(plan, counts):
             rows = torch.as_tensor(members, device=centers.device)
             width = int(counts[members].max())
-            if plan.takes_kernel_space(width):
-                yield _fit_kernel(plan, data, centers[part], found, rows, members + part.start, width)
-            else:
-                yield _fit_features(plan, data, centers[part], found, rows, members + part.start, width)
+            fit_batch = _fit_kernel if plan.takes_kernel_space(width) else _fit_features
+            models = fit_batch(plan, data, centers[part], found, rows, width)
+            yield Batch(members + part.start, models)
 
 
 def neighbourhoods(plan: Plan, data: TensorSet, centers: Tensor) -> Iterator[tuple[slice, Neighbourhoods]]:
@@ -221,74 +171,20 @@ def _gather(
 
 
 def _fit_features(
-    plan: Plan, data: TensorSet, centers: Tensor, found: Neighbourhoods, rows: Tensor, members: Integers, width: int
-) -> FeatureBatch:
-    features = plan.features
-    assert features is not None
-    D, B, k = features.n_components, len(rows), data.y.shape[1]
-    gram, cross = data.X.new_zeros((B, D, D)), data.X.new_zeros((B, D, k))
-    for offset in range(0, width, PIECE):
+    plan: Plan, data: TensorSet, centers: Tensor, found: Neighbourhoods, rows: Tensor, width: int
+) -> LocalModel:
+    def sums(offset: int) -> Statistics:
         size = cells.rounded_up(min(width - offset, PIECE), 16)
         Z, y, noise, real = _gather(data, centers, found, rows, size, offset)
-        if plan.correction:
-            noise = noise + features.missing_variance(Z)
-        root = torch.where(real, noise.rsqrt(), 0)
-        phi = features.rows(Z, root)
-        gram.baddbmm_(phi, phi.mT)
-        cross.baddbmm_(phi, y * root[..., None])
-    # Features are not normalised; with the scale of the prior taken out, the prior precision is the identity.
-    scale = torch.as_tensor(features.precision**-0.5, dtype=gram.dtype, device=gram.device)
-    gram *= scale[:, None] * scale
-    gram.diagonal(dim1=-2, dim2=-1).add_(1.0)
-    whitener = inverse_factor(cholesky(gram, "feature matrix of a centre"))
-    cross *= scale[:, None]
-    coefficients = scale[:, None] * (whitener.mT @ (whitener @ cross))
-    return FeatureBatch(members, whitener * scale, coefficients)
+        return Statistics.of_weighted(*weighted(plan, Z, y, noise, real=real))
+
+    return from_statistics(plan, total(sums(offset) for offset in range(0, max(width, 1), PIECE)))
 
 
 def _fit_kernel(
-    plan: Plan, data: TensorSet, centers: Tensor, found: Neighbourhoods, rows: Tensor, members: Integers, width: int
-) -> KernelBatch:
-    Z, y, noise, real = _gather(data, centers, found, rows, max(width, 1), 0)
-    both = real[:, :, None] & real[:, None, :]
-    K = torch.where(both, plan.kernel(Z, Z), 0)
-    K.diagonal(dim1=-2, dim2=-1).add_(torch.where(real, noise, 1.0))
-    whitener = torch.where(both, inverse_factor(cholesky(K, "covariance matrix of a neighbourhood")), 0)
-    return KernelBatch(members, Z, whitener, whitener.mT @ (whitener @ y))
-
-
-def cholesky(A: Tensor, what: str) -> Tensor:
-    """Lower factors of many matrices (..., n, n); with a little added to the diagonal, and a warning, if need be."""
-    factor, failed = torch.linalg.cholesky_ex(A)
-    jitter = torch.finfo(A.dtype).eps * A.shape[-1]
-    while bool((failed > 0).any()):
-        if jitter > 1e-2:
-            raise torch.linalg.LinAlgError(
-                f"The {what} is not positive definite. A larger noise_variance, or float64 instead of float32, helps."
-            )
-        bad = failed > 0
-        worse = A[bad] if A.ndim > 2 else A
-        diagonal = worse.diagonal(dim1=-2, dim2=-1)
-        raised = worse + torch.diag_embed(jitter * diagonal.mean(dim=-1, keepdim=True).expand_as(diagonal))
-        part, again = torch.linalg.cholesky_ex(raised)
-        if A.ndim > 2:
-            factor[bad] = part
-            failed = failed.masked_scatter(bad, again)
-        else:
-            factor, failed = part, again
-        warn(
-            f"{int(bad.sum())} of the matrices ({what}) were not positive definite: {jitter:.0e} of their mean "
-            "diagonal was added.",
-        )
-        jitter *= 10
-    return factor
-
-
-def inverse_factor(factor: Tensor) -> Tensor:
-    """Inverses of lower triangular matrices (..., n, n)."""
-    eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
-    result: Tensor = torch.linalg.solve_triangular(factor, eye.expand_as(factor), upper=False)
-    return result
+    plan: Plan, data: TensorSet, centers: Tensor, found: Neighbourhoods, rows: Tensor, width: int
+) -> LocalModel:
+    return in_kernel_space(plan, *_gather(data, centers, found, rows, max(width, 1), 0))
 
 
 def predict(
@@ -307,13 +203,13 @@ def predict(
         start = first[row] + TILE * (
             torch.arange(len(row), device=X.device) - (torch.cumsum(n_tiles, 0) - n_tiles)[row]
         )
-        D = batch.whitener.shape[-1]
+        D = batch.models.coefficients.shape[-2]
         for part in batches(len(row), max(int(_ROOM / (D * (D + 3 * TILE))), 1)):
             places = start[part, None] + torch.arange(TILE, device=X.device)
             real = places < last[row[part], None]
             points = order[places.clamp(max=len(X) - 1)]
             Z = columns[:, points] - middles[:, members[row[part]], None]
-            m, v = batch.predict(plan, row[part], Z.movedim(0, -1))
+            m, v = mean_and_variance(plan, batch.models.take(row[part]), Z.movedim(0, -1))
             chosen = points[real]
             mean[chosen], variance[chosen] = m[real], v[real]
     return mean, variance

@@ -1,0 +1,113 @@
+r"""The kernel-space solver: a Gaussian process conditioned on points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..common.arrays import Array, column_products, column_squares, namespace
+from ..common.types import Floats
+from ..kernels import Kernel
+from .factors import Factor, Whitener, factorise, log_density
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSpace:
+    """A Gaussian process conditioned on points (Eq. 1), or several side by side.
+
+    Targets have their mean already taken out. Arrays are NumPy's, or tensors, which may have leading dimensions, shape
+    (...): one process for each set of points, the smaller ones padded.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    X : array of shape (..., n, d)
+    noise : array of shape (..., n)
+    factor : Factor
+        Of `K + diag(noise)`, (..., n, n); zero where padding stands for no point.
+    coefficients : array of shape (..., n, k)
+        `(K + diag(noise))^-1 y`.
+    quadratic : array of shape (..., k)
+        `y' (K + diag(noise))^-1 y` of each target.
+    """
+
+    kernel: Kernel
+    X: Floats
+    noise: Floats
+    factor: Factor
+    coefficients: Floats
+    quadratic: Floats
+
+    @classmethod
+    def from_points(
+        cls,
+        kernel: Kernel,
+        X: Array,
+        y: Array,
+        noise: Array,
+        real: Array | None = None,
+        what: str = "covariance matrix",
+    ) -> KernelSpace:
+        """Condition on points.
+
+        Parameters
+        ----------
+        X : array of shape (..., n, d)
+        y : array of shape (..., n, k)
+        noise : array of shape (..., n)
+            Noise variances.
+        real : tensor of booleans of shape (..., n), or None
+            Which points there are; the others are padding. None is all.
+        what : str
+            Name of the covariance matrix for warnings and errors.
+        """
+        if real is not None:
+            X = X * real[..., None]  # distances are taken around the mean, which padding must not move far away
+        factor = cls.factorise(kernel, X, noise, real, what)
+        coefficients = factor.solve(y)
+        return cls(kernel, X, noise, factor, coefficients, column_products(y, coefficients))
+
+    @staticmethod
+    def factorise(
+        kernel: Kernel, X: Array, noise: Array, real: Array | None = None, what: str = "covariance matrix"
+    ) -> Factor:
+        """Factor of `K + diag(noise)`; see `from_points`."""
+        K = kernel(X, X)
+        if real is None:
+            return factorise(K, noise, what)
+        xp = namespace(K)
+        K = K * (real[..., :, None] & real[..., None, :])
+        factor = factorise(K, xp.where(real, noise, xp.ones_like(noise)), what)
+        assert isinstance(factor, Whitener)
+        return factor.without_padding(real)
+
+    def mean(self, X: Array) -> Array:
+        """Means `(..., m, k)` at points `X` of shape (..., m, d)."""
+        return self.kernel(X, self.X) @ self.coefficients
+
+    def mean_and_variance(self, X: Array) -> tuple[Array, Array]:
+        """Means `(..., m, k)` and variances `(..., m)` at points `X` of shape (..., m, d)."""
+        cross = self.kernel(X, self.X)
+        mean = cross @ self.coefficients
+        explained = column_squares(self.factor.whiten(cross.mT, overwrite=True))
+        return mean, (self.kernel.variance - explained).clip(min=0.0)
+
+    def covariance(self, X: Array) -> Array:
+        """Covariance matrix `(..., m, m)` at points `X` of shape (..., m, d)."""
+        half = self.factor.whiten(self.kernel(X, self.X).mT, overwrite=True)
+        return self.kernel(X, X) - half.mT @ half
+
+    def log_likelihood(self) -> Floats:
+        """Log marginal likelihood of each target, (..., k)."""
+        result: Floats = log_density(self.quadratic, self.factor.log_determinant(), self.factor.size)
+        return result
+
+    def take(self, chosen: Array) -> KernelSpace:
+        """Of several processes, those at the indices `chosen` of the first dimension."""
+        assert isinstance(self.factor, Whitener)
+        names = ("X", "noise", "coefficients", "quadratic")
+        return replace(self, factor=self.factor.take(chosen), **{name: getattr(self, name)[chosen] for name in names})
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory taken."""
+        return int(self.factor.n_bytes + self.X.nbytes + self.noise.nbytes + self.coefficients.nbytes)
