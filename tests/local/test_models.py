@@ -11,9 +11,9 @@ from nearfield.common import memory
 from nearfield.features import maclaurin, taylor
 from nearfield.kernels import Kernel
 from nearfield.local import ensemble
+from nearfield.local import model as local
 from nearfield.local.features import LocalFeatures
-from nearfield.local.model import fit_one, mean_and_variance, sums
-from nearfield.local.model import mean as mean_of
+from nearfield.local.model import fit_one, mean_and_variance, statistics_of
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.plan import Plan, feature_cost, kernel_cost
 from nearfield.solvers.feature_space import FeatureSpace
@@ -154,7 +154,7 @@ def test_feature_model_is_the_process_with_the_kernel_of_the_features(correction
     expected_mean, expected_variance = dense_posterior(phi @ phi.T, phi_test @ phi.T, prior, data.y, noise)
     np.testing.assert_allclose(mean, expected_mean, atol=1e-10)
     np.testing.assert_allclose(variance, expected_variance, atol=1e-10)
-    np.testing.assert_array_equal(mean_of(plan, model, test), mean)
+    np.testing.assert_array_equal(local.mean(plan, model, test), mean)
 
 
 @pytest.mark.parametrize("kernel", [gaussian(1.7), Kernel(np.array([[1.0], [3.0]]), np.array([0.7, 1.9]))])
@@ -172,7 +172,7 @@ def test_kernel_model_is_the_exact_process_on_the_neighbourhood(kernel):
     expected_mean, expected_variance = exact.mean_and_variance(test)
     np.testing.assert_allclose(mean, expected_mean, atol=1e-10)
     np.testing.assert_allclose(variance, expected_variance, atol=1e-10)
-    np.testing.assert_array_equal(mean_of(plan, model, test - center), mean)
+    np.testing.assert_array_equal(local.mean(plan, model, test - center), mean)
 
 
 def test_high_degrees_and_kernel_space_agree():
@@ -323,13 +323,15 @@ def test_sums_in_chunks_are_the_sums_of_the_whole():
     data = training(3000)
     plan = Plan(kernel, None, taylor_features(kernel, 2, 20))
     Z = data.X - 2.5
-    whole = sums(plan, Z, data.y, data.noise)
+    whole = statistics_of(plan, Z, data.y, data.noise)
     with sklearn.config_context(working_memory=1):
         assert memory.rows_per_chunk(24 * plan.features.n_components, 300) < 300
-        chunked = sums(plan, Z, data.y, data.noise)
-    scale = np.abs(whole[0]).max()
-    np.testing.assert_allclose(np.tril(chunked[0]), np.tril(whole[0]), atol=1e-13 * scale)
-    np.testing.assert_allclose(chunked[1], whole[1], atol=1e-13 * scale)
+        chunked = statistics_of(plan, Z, data.y, data.noise)
+    scale = np.abs(whole.gram).max()
+    np.testing.assert_allclose(chunked.gram, whole.gram, atol=1e-13 * scale)
+    np.testing.assert_allclose(chunked.cross, whole.cross, atol=1e-13 * scale)
+    np.testing.assert_allclose(chunked.targets, whole.targets, rtol=1e-12)
+    assert chunked.n == whole.n == 3000
 
 
 def split(data, n_old):
@@ -382,12 +384,35 @@ def test_an_update_leaves_the_models_it_started_from():
     plan = Plan(kernel, 1.6, taylor_features(kernel, 2, 4), either_side=False)
     old, new = split(data, 200)
     models = ensemble.fit_all(plan, old, centers, 1)
-    copies = [(m.factor.copy(), m.cross.copy(), m.coefficients.copy()) for m in models]
+    copies = [(m.factor.lower.copy(), m.cross.copy(), m.coefficients.copy()) for m in models]
     ensemble.update_all(plan, models, new, data, centers, 1)
     for model, (factor, cross, coefficients) in zip(models, copies, strict=True):
-        np.testing.assert_array_equal(model.factor, factor)
+        np.testing.assert_array_equal(model.factor.lower, factor)
         np.testing.assert_array_equal(model.cross, cross)
         np.testing.assert_array_equal(model.coefficients, coefficients)
+
+
+@pytest.mark.parametrize(("radius", "count"), [(1.2, None), (None, 12), (0.5, 12)])
+def test_an_update_makes_again_only_the_centres_that_gain_points(radius, count):
+    """In kernel space, with neighbourhoods by radius, by number, and by both."""
+    plan = Plan(gaussian(), radius, None, count=count)
+    data, centers = training(600), grid_of_centers()
+    near = np.flatnonzero(data.X[:, 0] < 1.0)[:40]
+    order = np.concatenate([np.setdiff1d(np.arange(600), near), near])
+    data = TrainingSet.of(data.X[order], data.y[order, :-1], data.noise[order])
+    old, new = split(data, 600 - len(near))
+    before = ensemble.fit_all(plan, old, centers, 1)
+    updated = ensemble.update_all(plan, before, new, data, centers, 2)
+    again = ensemble.fit_all(plan, data, centers, 1)
+    around = data.neighbourhoods(centers, plan.radius, plan.count)
+    gains = [bool(np.any(points >= len(old.X))) for points in around]
+    assert 5 < sum(gains) < len(gains) - 5
+    assert [a is not b for a, b in zip(before, updated, strict=True)] == gains
+    test = np.random.RandomState(13).uniform(-1, 1, (20, 2))
+    for model, fresh in zip(updated, again, strict=True):
+        answers = [mean_and_variance(plan, m, test) for m in (model, fresh)]
+        np.testing.assert_allclose(answers[0][0], answers[1][0], atol=1e-9)
+        np.testing.assert_allclose(answers[0][1], answers[1][1], atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["features", "kernel"])
@@ -420,6 +445,6 @@ def test_memory_of_a_model_counts_its_arrays():
     data = training(100, k=1)
     plan = Plan(kernel, None, taylor_features(kernel, 2, 4), either_side=False)
     (model,) = ensemble.fit_all(plan, data, np.zeros((1, 2)), 1)
-    assert model.n_bytes == 8 * (15 * 15 + 2 * 15 * 2)
+    assert model.n_bytes == 8 * (15 * 15 + 2 * 15 * 2 + 2 * 2)
     (model,) = ensemble.fit_all(Plan(kernel, None, None), data, np.zeros((1, 2)), 1)
-    assert model.n_bytes == 8 * (100 * 2 + 100 * 100 + 100 * 2)
+    assert model.n_bytes == 8 * (100 * 2 + 100 + 100 * 100 + 100 * 2)

@@ -91,8 +91,7 @@ def test_features_on_draws_from_the_features():
     f = rows.T @ rng.standard_normal((30, 1000))
     y = f + np.sqrt(0.3) * rng.standard_normal(f.shape)
     sums = accumulate(rows[:, :200], y[:200], np.full(200, 1 / 0.3))
-    posterior = FeatureSpace.from_statistics(sums)
-    mean, variance = posterior.mean_and_variance(rows[:, 200:])
+    mean, variance = FeatureSpace.from_statistics(sums).mean_and_variance(rows[:, 200:])
     mean, std = mean[:, :-1], np.sqrt(variance)[:, None]
     assert_calibrated(f[200:], mean, std)
     assert_calibrated(y[200:], mean, np.sqrt(std**2 + 0.3))

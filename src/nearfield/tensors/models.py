@@ -77,6 +77,11 @@ class Batch:
     members: Integers
     models: LocalModel
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory taken."""
+        return self.models.n_bytes
+
 
 def fit(plan: Plan, data: TensorSet, centers: Tensor) -> Iterator[Batch]:
     """Models around all centres, batch by batch."""
