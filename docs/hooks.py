@@ -2,8 +2,6 @@
 
 import inspect
 import re
-from importlib import import_module
-from importlib.util import find_spec
 
 import latex2mathml.converter
 
@@ -19,7 +17,6 @@ GROUPS = {
     "Model files": ["save", "load", "load_with_metadata"],
     "Modules": [],
 }
-BESIDES = ("datasets", "sources")  # modules for users that `import nearfield` does not name
 
 
 def on_page_markdown(markdown: str, **_) -> str:
@@ -39,7 +36,6 @@ def entries() -> str:
     """Directives for every name in `nearfield.__all__`, under the headings of `GROUPS`."""
     known = [name for names in GROUPS.values() for name in names]
     others = [name for name in nearfield.__all__ if name not in known]
-    others += [name for name in BESIDES if name not in others and find_spec(f"nearfield.{name}")]
     parts = []
     for heading, names in GROUPS.items():
         shown = [name for name in names if name in nearfield.__all__] or (others if heading == "Modules" else [])
@@ -49,7 +45,7 @@ def entries() -> str:
 
 def directive(name: str) -> str:
     """A class with its methods, a function, or a module with what it makes public."""
-    thing = import_module(f"nearfield.{name}") if name in BESIDES else getattr(nearfield, name)
+    thing = getattr(nearfield, name)
     if not inspect.ismodule(thing):
         return f"::: nearfield.{name}"
     public = getattr(thing, "__all__", None) or [

@@ -1,7 +1,7 @@
 """The demo, and two questions about it. `make demo` or `nearfield demo` runs the demo itself.
 
 `--transforms` compares transformations of the target by held-out NLL. `--exact` fits the exact process, too: some
-5 GiB and several minutes.
+5 GiB and several minutes. Data, model and pictures are those of `nearfield.cli.airports`.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 import nearfield as nf
 from nearfield import cli
-from nearfield.cli import airports as demo
+from nearfield.cli import airports
 
 # name -> (transform of an elevation in metres, logarithm of its derivative)
 TRANSFORMS = {
@@ -43,7 +43,7 @@ def main():
 
 def compare_transforms():
     """Print the held-out NLL of each transformation of the target."""
-    data = demo.load()
+    data = airports.load()
     X, elevation, train, test = data.points, data.elevation, data.train, data.test
     for name, (transform, log_derivative) in TRANSFORMS.items():
         model = nf.LocalGPRegressor(n_scales=1, tolerance=1e-2, random_state=0).fit(
@@ -58,8 +58,8 @@ def compare_transforms():
 
 def compare_with_exact():
     """Print the true distance at the test points."""
-    data = demo.load()
-    model = demo.fit(data)
+    data = airports.load()
+    model = airports.fit(data)
     X, train, test = data.points, data.train, data.test
     print("Fitting the exact GP at the same hyperparameters", end=" ... ", flush=True)
     start = time.perf_counter()

@@ -271,16 +271,16 @@ def check_words(code: int, printed: str, errors: str, arguments: list[str]) -> N
     lines = [line for line in errors.splitlines() if line.strip()]
     if "Traceback" in errors or code not in (0, 2):
         raise runner.Defect(f"exit code {code}: {errors[-200:]}")
-    complaints = [line for line in lines if line.startswith("nearfield:")]
+    refusals = [line for line in lines if line.startswith("nearfield:")]
     others = [line for line in lines if not line.startswith(("nearfield:", "note:"))]
     if others:
         raise runner.Defect(f"a line that is neither a note nor the complaint: {others[0][:100]!r}")
     if code == 2 and len(arguments) == 1 and "Usage: nearfield" in printed:
         return  # a command alone shows its help
-    if len(complaints) != (1 if code else 0):
-        raise runner.Defect(f"{len(complaints)} complaints with exit code {code}")
-    if complaints and _INTERNAL.search(complaints[0]):
-        raise runner.Defect(f"a message in Python's words: {complaints[0][:200]!r}")
+    if len(refusals) != (1 if code else 0):
+        raise runner.Defect(f"{len(refusals)} complaints with exit code {code}")
+    if refusals and _INTERNAL.search(refusals[0]):
+        raise runner.Defect(f"a message in Python's words: {refusals[0][:200]!r}")
     if code == 0 and "--json" in arguments and printed.strip():
         json.loads(printed)
     if any(not (c.isprintable() or c in "\n\t") for c in errors):

@@ -64,7 +64,7 @@ def tables() -> dict[str, pa.Table]:
     rng = np.random.default_rng(0)
     plain = {name: pa.array(rng.uniform(0, 9, 40)) for name in ("lon", "lat", "z")}
     plain["kind"] = pa.array([f"k{i % 3}" for i in range(40)])
-    found = {
+    made = {
         "plain": pa.table(plain),
         "rows": pa.table(plain).slice(0, 0),
         "none": pa.table({}),
@@ -72,14 +72,14 @@ def tables() -> dict[str, pa.Table]:
     }
     odd = columns()
     for name, column in odd.items():
-        found[f"of {name}"] = pa.table({"lon": column, "z": odd["float"], "kind": column})
-        found[f"z {name}"] = pa.table({"lon": odd["float"], "z": column})
-    found["repeated"] = pa.Table.from_arrays([odd["float"]] * 3, names=["z", "lon", "lon"])
-    found["unnamed"] = pa.Table.from_arrays([odd["float"]] * 3, names=["z", "", "\u202e\n"])
-    found["wide"] = pa.table({f"c{i}": odd["float"] for i in range(300)} | {"z": odd["float"]})
-    found["all"] = pa.table({**odd, "z": odd["float"]})
-    found["constant"] = pa.table({"lon": np.zeros(30_000), "z": np.zeros(30_000)})
-    return found
+        made[f"of {name}"] = pa.table({"lon": column, "z": odd["float"], "kind": column})
+        made[f"z {name}"] = pa.table({"lon": odd["float"], "z": column})
+    made["repeated"] = pa.Table.from_arrays([odd["float"]] * 3, names=["z", "lon", "lon"])
+    made["unnamed"] = pa.Table.from_arrays([odd["float"]] * 3, names=["z", "", "\u202e\n"])
+    made["wide"] = pa.table({f"c{i}": odd["float"] for i in range(300)} | {"z": odd["float"]})
+    made["all"] = pa.table({**odd, "z": odd["float"]})
+    made["constant"] = pa.table({"lon": np.zeros(30_000), "z": np.zeros(30_000)})
+    return made
 
 
 class Parquet:

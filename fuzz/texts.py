@@ -13,7 +13,7 @@ import numpy as np
 from nearfield import sources
 from nearfield.cli.messages import CommandError
 from nearfield.cli.training import read_training
-from nearfield.streaming.tables import BadValueError, open_table
+from nearfield.streaming.tables import BadValueError, open_table, text
 
 from . import mutations, runner
 
@@ -202,11 +202,12 @@ class Texts:
         return path
 
     def attempt(self, path: Path, rng: random.Random) -> bool:
-        """Read it in the three ways there are."""
+        """Read it in all the ways there are."""
         encoding = rng.choice((None, None, None, None, "latin-1", "utf-16", "utf-8", "cp1252", "no-such"))
         whole = properly(path, lambda: every_cell(path, encoding, rng.choice((1, 3, 10_000))))
         trained = properly(path, lambda: training(path, encoding, rng))
         sourced = properly(path, lambda: source_rows(sources.CSVSource(path, target="z")))
+        require_the_same(path, encoding)
         return whole or trained or sourced
 
 
@@ -243,6 +244,23 @@ def every_cell(path: Path, encoding: str | None, size: int) -> None:
                     raise runner.Defect("numbers were counted otherwise than read")
             if not 0 <= table.done() <= 1:
                 raise runner.Defect("more than the whole was read")
+
+
+def require_the_same(path: Path, encoding: str | None) -> None:
+    """Numbers and messages must not depend on whether pyarrow reads what is plain."""
+    answers, by_pyarrow = [], text._plain_numbers
+    for plain_numbers in (by_pyarrow, lambda *_: None):
+        text._plain_numbers = plain_numbers
+        try:
+            with open_table(str(path), encoding) as table:
+                columns = [name for name in ("lon", "z") if name in table.columns] or table.columns[:1]
+                answers.append(repr([row for batch in table.numbers(columns) for row in np.stack(batch, 1).tolist()]))
+        except (ValueError, OSError) as error:
+            answers.append(str(error))
+        finally:
+            text._plain_numbers = by_pyarrow
+    if answers[0] != answers[1]:
+        raise runner.Defect(f"with pyarrow {answers[0][:200]}, without {answers[1][:200]}")
 
 
 def training(path: Path, encoding: str | None, rng: random.Random) -> None:

@@ -1,7 +1,9 @@
 """The package: what it offers, and that it loads nothing before it is needed."""
 
+import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,15 @@ def test_everything_offered_is_there():
     for name in nf.__all__:
         assert getattr(nf, name) is not None
         assert name in dir(nf)
+
+
+def test_every_public_module_is_there_without_an_import_of_its_own():
+    names = [module.name for module in pkgutil.iter_modules(nf.__path__)]
+    modules = [name for name in names if not name.startswith("_") and (Path(nf.__path__[0]) / f"{name}.py").exists()]
+    assert {"datasets", "io", "metrics", "mixtures", "plotting", "sources", "webpage"} <= set(modules)
+    for name in modules:  # in a process of its own, since other tests import them
+        assert run(f"import nearfield as nf; print(nf.{name}.__name__)") == f"nearfield.{name}"
+        assert name in nf.__all__
 
 
 def test_nothing_else_is():

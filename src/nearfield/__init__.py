@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import io, metrics, mixtures, plotting, webpage
+    from . import datasets, io, metrics, mixtures, plotting, sources, webpage
     from .estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
     from .features import FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures
     from .io import load, load_with_metadata, save
@@ -19,6 +19,7 @@ __all__ = [
     "MaclaurinFeatures",
     "PolynomialSketch",
     "TaylorFeatures",
+    "datasets",
     "io",
     "load",
     "load_with_metadata",
@@ -26,10 +27,11 @@ __all__ = [
     "mixtures",
     "plotting",
     "save",
+    "sources",
     "webpage",
 ]
 
-_MODULES = ("io", "metrics", "mixtures", "plotting", "webpage")
+_MODULES = ("datasets", "io", "metrics", "mixtures", "plotting", "sources", "webpage")
 _HOMES = {"load": "io", "load_with_metadata": "io", "save": "io"}
 
 

@@ -35,25 +35,24 @@ def command(
     The data come with the package airportsdata, so nothing is downloaded. Writes map.png, calibration.png and
     report.html, and prints RMSE, coverage and the distance from the exact Gaussian process.
     """
-    from . import airports as demo
+    from . import airports
 
     began = time.perf_counter()
     n_scales = _number_of(scales)
-    demo.prepare(out)
-    data = demo.load()
-    typer.echo(f"{demo.summary(data)}\n")
+    airports.prepare(out)
+    data = airports.load()
+    typer.echo(f"{airports.summary(data)}\n")
     with bars() as show:
-        model = demo.fit(data, tolerance, n_scales, show)
-    typer.echo(f"{model.report_}\n{demo.scales(model)}\n")
-    typer.echo(f"{demo.scores(data, model)}\n")
+        model = airports.fit(data, tolerance, n_scales, show)
+    typer.echo(f"{model.report_}\n{airports.scales(model)}\n")
+    typer.echo(f"{airports.scores(data, model)}\n")
     with bars() as show:
-        demo.draw(out, data, model, size, show)
-    typer.echo(f"Wrote {', '.join(str(out / name) for name in demo.PICTURES)}.")
+        airports.draw(out, data, model, size, show)
+    typer.echo(f"Wrote {', '.join(str(out / name) for name in airports.PICTURES)}.")
     typer.echo(f"All done in {time.perf_counter() - began:.0f} s.")
 
 
 def _number_of(scales: str) -> int | str:
-
     if scales == "auto":
         return scales
     if not scales.isdecimal() or not 1 <= int(scales) <= 9:

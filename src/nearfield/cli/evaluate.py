@@ -281,7 +281,6 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
 
 
 def _words(result: dict[str, Any], level: float) -> str:
-
     rows = [["", "train", "test", "RMSE", "NLL", "CRPS", f"in {level:.0%}"]]
     folds = result["folds"] if len(result["folds"]) > 1 else []
     for i, fold in enumerate([*folds, result["all"]]):

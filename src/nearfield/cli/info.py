@@ -37,7 +37,6 @@ def command(model: Annotated[str, typer.Argument(help="Model file.")], as_json: 
 
 
 def _words(file: Any) -> str:
-
     state, metadata = file.state(), file.metadata
     lines = [
         f"{file.path}: {file.class_name}, {file_size(file.n_bytes)}",

@@ -87,6 +87,7 @@ class TableSource(Source):
         for file in self.files:
             row = 1
             with self._open(file) as table:
+                _require_columns(table, self.wanted)  # the file may have changed since
                 for columns in table.numbers(self.wanted, self.batch_size):
                     _require_complete(table, self.wanted, columns, row)
                     X = np.stack(columns[:d], axis=1)
