@@ -218,8 +218,8 @@ def test_a_choice_that_nothing_confirms(monkeypatch, n_exact):
 def test_one_centre_is_confirmed_on_other_subsets(monkeypatch):
     made = []
 
-    def make(self, rows):
-        made.append((original(self, rows), rows))
+    def make(self, group):
+        made.append((original(self, group), self.probe_rows[group]))
         return made[-1][0]
 
     original = OneCenterSearch.make_probed

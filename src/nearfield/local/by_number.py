@@ -95,13 +95,14 @@ class NumberSearch(Measurements):
 
     probed: list[NearestNeighbourhood]
 
-    def make_probed(self, rows: Integers) -> list[NearestNeighbourhood]:
+    def make_probed(self, group: int) -> list[NearestNeighbourhood]:
         """See `Measurements`."""
+        rows = self.probe_rows[group]
         return make_neighbourhoods(self.kernel, self.data, rows, self.request.tolerance, self.n_jobs, self.rng)
 
     def search(self) -> Trial | None:
         """See `Measurements`."""
-        self.probed = self.make_probed(self.probe_rows[0])
+        self.probed = self.make_probed(0)
         counts = self._counts()
         best: Trial | None = None
         low, high = 0, len(counts) - 1

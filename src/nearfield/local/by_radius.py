@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.types import Booleans, Floats, Integers
+from ..common.types import Booleans, Floats
 from ..features import taylor
 from ..kernels import Kernel
 from .choices import ALWAYS_EXACT_UP_TO, Candidate, Choice, Request, Trial, without_measuring
@@ -50,18 +50,18 @@ def choose(
     given = (kernel, data, request, n_jobs, rng, progress, n)
     radius = _reference_radius(request)
     search: Measurements
-    if free and data.X.shape[1] > 3 and _share_within(data, radius, rng) > 0.2:
+    if free and data.X.shape[1] > 3 and _shares_within(data, radius, rng).mean() > 0.2:
         search = OneCenterSearch(*given)
     else:
         search = RadiusSearch(*given, radius=radius, make=worlds)
     return search.choose(may_be_exact=free)
 
 
-def _share_within(data: TrainingSet, radius: float, rng: np.random.RandomState) -> float:
-    """Share of the data within `radius` of a typical point."""
-    queries = data.X[rng.choice(len(data.X), min(len(data.X), 20), replace=False)]
-    counts = data.tree.query_radius(queries, radius, count_only=True)
-    return float(np.mean(counts)) / len(data.X)
+def _shares_within(data: TrainingSet, radius: float, rng: np.random.RandomState) -> Floats:
+    """Shares of the data within `radius` of some of the points, themselves included; shape (100,) or less."""
+    queries = data.X[rng.choice(len(data.X), min(len(data.X), 100), replace=False)]
+    result: Floats = data.tree.query_radius(queries, radius, count_only=True) / len(data.X)
+    return result
 
 
 def _reference_radius(request: Request) -> float:
@@ -88,12 +88,14 @@ class RadiusSearch(Measurements):
         super().__init__(*given)
         self.radius, self.make = radius, make
 
-    def make_probed(self, rows: Integers) -> list[ProbeNeighbourhood]:
+    def make_probed(self, group: int) -> list[ProbeNeighbourhood]:
         """See `Measurements`."""
-        # Many where they are small and hold few probes each; fewer where each costs a large factorisation.
-        size = _share_within(self.data, self.radius, self.rng) * self.n_samples
-        n = int(np.clip(24_000 / max(size, 1.0), 24, 96))
-        return self.make(self.kernel, self.data, rows, self.radius, n, self.n_jobs, self.rng)
+        # Many where they are small and hold few probes each, fewer where each costs a large factorisation; twice as
+        # many to confirm, which measure few candidates. The harmonic mean of the sizes gives more of them where dense
+        # and sparse places alternate, as most of the distance may come from a few sparse ones.
+        share = 1 / np.mean(1 / _shares_within(self.data, self.radius, self.rng))
+        n = int(np.clip(24_000 / (share * self.n_samples), 24, 96)) * (1 if group == 0 else 2)
+        return self.make(self.kernel, self.data, self.probe_rows[group], self.radius, n, self.n_jobs, self.rng)
 
     # ---- candidates ----------------------------------------------------------------------------------------------
 
@@ -137,7 +139,7 @@ class RadiusSearch(Measurements):
 
     def search(self) -> Trial | None:
         """See `Measurements`."""
-        self.probed = self.make_probed(self.probe_rows[0])
+        self.probed = self.make_probed(0)
         if self.request.radius is not None:
             trials = [self.measure(candidate) for candidate in self._of_fixed_radius()]
             return min((t for t in trials if self.meets(t)), key=lambda t: t.cost, default=self.closest())
@@ -150,7 +152,7 @@ class RadiusSearch(Measurements):
             # The neighbourhoods of the probes were too small to judge: what was measured in them is forgotten.
             self.radius += 2.0
             self.trials.clear()
-            self.probed = self.make_probed(self.probe_rows[0])
+            self.probed = self.make_probed(0)
         if best is not None and self.meets(best):
             for candidate in self._variations(best):
                 if candidate is not None and self.cost(candidate) < best.cost:

@@ -46,8 +46,8 @@ class Measurements:
         What has been used to choose.
     trials : list of Trial
     probe_rows : list of ndarray
-        Rows that may be probes: of those that choose, and of each confirmation. They have none in common, unless the
-        data are too few to share.
+        Groups of rows that may be probes: of those that choose, and of each confirmation. They have none in common,
+        unless the data are too few to share.
     """
 
     share = 0.6  # of the tolerance that a figure may take up where it chooses: it comes from few probes
@@ -72,8 +72,8 @@ class Measurements:
 
     # ---- what subclasses know ------------------------------------------------------------------------------------
 
-    def make_probed(self, rows: Integers) -> Sequence[Probed]:
-        """Neighbourhoods of probes that are among the given rows."""
+    def make_probed(self, group: int) -> Sequence[Probed]:
+        """Neighbourhoods of probes that are among `probe_rows[group]`: group 0 chooses, the others confirm."""
         raise NotImplementedError
 
     def search(self) -> Trial | None:
@@ -145,16 +145,16 @@ class Measurements:
 
         Where the figure does not hold, these probes join those that choose, among candidates that are dearer.
         """
-        fresh = self.make_probed(self.probe_rows[1])
+        fresh = self.make_probed(1)
         confirmed = self._measure(best.candidate, fresh, best.cost)
-        for rows in self.probe_rows[2:]:
+        for group in range(2, CONFIRMATIONS + 1):
             if self._holds(confirmed) or not self.meets(best):
                 break
             self.probed = [*self.probed, *fresh]
             dearer = self._dearer(best)
             if dearer is None:
                 break
-            best, fresh = dearer, self.make_probed(rows)
+            best, fresh = dearer, self.make_probed(group)
             confirmed = self._measure(best.candidate, fresh, best.cost)
         return confirmed, _count(fresh)
 

@@ -67,14 +67,15 @@ class OneCenterSearch(Measurements):
 
     n_columns = 0  # measured last
 
-    def make_probed(self, rows: Integers) -> list[NestedSubsets]:
+    def make_probed(self, group: int) -> list[NestedSubsets]:
         """See `Measurements`."""
-        return [NestedSubsets(make_subsets(self.kernel, self.data, rows, self.rng), self.n_samples)]
+        subsets = make_subsets(self.kernel, self.data, self.probe_rows[group], self.rng)
+        return [NestedSubsets(subsets, self.n_samples)]
 
     def search(self) -> Trial | None:
         """See `Measurements`."""
         n = self.n_samples
-        self.probed = self.make_probed(self.probe_rows[0])
+        self.probed = self.make_probed(0)
         for candidate in self.larger():
             trial = self.measure(candidate)
             if self.meets(trial):
