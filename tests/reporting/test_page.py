@@ -104,10 +104,10 @@ def test_long_labels_are_cut_to_the_room_they_have(letter):
 
 
 def test_charts_place_points_where_they_belong():
-    chart = Chart(Scale(0, 10, "a<b"), Scale(0, 1, "y"), '"quoted"', width=480, height=258)
+    chart = Chart(Scale(0, 10, "a<b"), Scale(0, 1, "y"), '"quoted"')
     chart.dots([5], [0.5], "dots")
     svg = chart.svg()
-    assert "M267.0 112.0h0" in svg  # the middle of 68 to 466, and of 12 to 212
+    assert "M227.0 128.0h0" in svg  # the middle of 68 to 386, and of 12 to 244
     assert "a&lt;b" in svg
     assert 'aria-label="&quot;quoted&quot;"' in svg
 
@@ -140,7 +140,7 @@ def test_the_page_says_what_the_report_says(plane, page_of_plane):
     report = plane.report_
     for text in (report.method, report.reason, f"{report.n_probes} probes", "0.61", typeset(report.divergence, 2)):
         assert text in page_of_plane
-    assert page_of_plane.count(" (chosen)</td>") == 1
+    assert page_of_plane.count(" (chosen)</span>") == 1
 
 
 def test_the_map_is_the_predictions(plane, page_of_plane):

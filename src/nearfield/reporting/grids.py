@@ -50,8 +50,9 @@ def _sides(model: Any, names: list[str], axes: Any, size: Any, spacing: Any) -> 
         problem = f"is named {taken[0]!r}" if taken else "has the name of another"
         raise ValueError(f"A column {problem}, which a grid cannot tell apart; rename it and fit again.")
     given = _by_name(axes, names, "axes")
-    points = None
-    sides = {}
+    sizes = _by_name(size, names, "size") if isinstance(size, Mapping) else dict.fromkeys(names, size)
+    spacings = _by_name(spacing, names, "spacing") if isinstance(spacing, Mapping) else dict.fromkeys(names, spacing)
+    points, sides = None, {}
     for j, name in enumerate(names):
         value = given.get(name)
         if value is None:
@@ -61,7 +62,7 @@ def _sides(model: Any, names: list[str], axes: Any, size: Any, spacing: Any) -> 
             if value[0] == value[1]:  # as the data hold the column, so does the grid
                 value = value[0]
         if isinstance(value, tuple) and len(value) == 2:
-            value = _between(name, *value, _of(size, name, names, "size"), _of(spacing, name, names, "spacing"))
+            value = _between(name, *value, sizes.get(name, 100), spacings.get(name))
         sides[name] = _numbers(name, value)
     return sides
 
@@ -96,12 +97,6 @@ def _by_name(given: Any, names: list[str], argument: str) -> dict[str, Any]:
     if len(given) != len(names):
         raise ValueError(f"{argument} must have one entry for each of the {len(names)} columns. Got {len(given)}.")
     return dict(zip(names, given, strict=True))
-
-
-def _of(value: Any, name: str, names: list[str], argument: str) -> Any:
-    if isinstance(value, Mapping):
-        return _by_name(value, names, argument).get(name, 100 if argument == "size" else None)
-    return value
 
 
 def _between(name: str, low: Any, high: Any, size: Any, spacing: Any) -> Floats:

@@ -7,7 +7,6 @@ evenly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +16,7 @@ from scipy.special import ndtr, ndtri
 from .. import metrics
 from ..common.types import Floats
 from .inputs import check_level, column_names, given_or_training, padded_ranges, predict
-from .numbers import counted
-from .ticks import round_numbers, tick_label
+from .numbers import counted, round_numbers, tick_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -249,7 +247,7 @@ def _map(model: Any, X: ArrayLike | None, ax: Axes | None, which: int, label: st
     bar.outline.set_visible(False)
     if X is not None:
         ax.plot(*points.T, ".", color="black", markersize=2.5, markeredgewidth=0, alpha=0.5)
-    names: Sequence[str] = column_names(model)
+    names = column_names(model)
     ax.set(xlim=sides[0][[0, -1]], ylim=sides[1][[0, -1]], xlabel=names[0], ylabel=names[1])
     return _plain(ax)
 

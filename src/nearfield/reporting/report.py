@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ..common.types import Floats
 from .summary import summarise_report
 
 
@@ -69,7 +67,7 @@ class Report:
     spacing: float | None
     radius: float | None
     median_neighbours: int
-    hyperparameters: dict[str, float | NDArray[np.float64]]
+    hyperparameters: dict[str, float | Floats]
     seconds: dict[str, float]
     model_bytes: int
     least_neighbours: int = 0

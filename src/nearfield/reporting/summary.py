@@ -56,7 +56,7 @@ def summarise_report(report: Report) -> Summary:
             ("chosen because", report.reason),
             ("distance", _distance(report)),
             ("hyperparameters", _hyperparameters(report.hyperparameters)),
-            *_scales(report),
+            *([("length scales", _scales(report))] if len(report.variance_shares) > 1 else []),
             ("centres", _centres(report)),
             ("neighbourhoods", _neighbourhoods(report)),
             ("time", ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in report.seconds.items())),
@@ -66,8 +66,8 @@ def summarise_report(report: Report) -> Summary:
 
 
 def _hyperparameters(values: dict[str, Any]) -> str:
-    texts = {name: "that of the feature map" if value is None else number(value) for name, value in values.items()}
-    return ", ".join(f"{name} = {text}" for name, text in texts.items())
+    own = "that of the feature map"
+    return ", ".join(f"{name} = {own if value is None else number(value)}" for name, value in values.items())
 
 
 def _distance(report: Report) -> str:
@@ -87,12 +87,10 @@ def _distance(report: Report) -> str:
     )
 
 
-def _scales(report: Report) -> list[tuple[str, str]]:
-    if len(report.variance_shares) == 1:
-        return []
+def _scales(report: Report) -> str:
     lengths: Any = report.hyperparameters["length_scale"]
     shares = [f"{number(v)} ({share:.0%})" for v, share in zip(lengths, report.variance_shares, strict=True)]
-    return [("length scales", f"{', '.join(shares)} of the signal variance")]
+    return f"{', '.join(shares)} of the signal variance"
 
 
 def _centres(report: Report) -> str:

@@ -26,10 +26,8 @@ from ...common.files import atomic
 from ...common.types import Floats
 from ..inputs import column_names, points_in_memory
 from ..numbers import counted, typeset
-from ..training_rows import TrainingRows
-from . import figures, learnt, scores
+from . import figures, learnt, scores, slices
 from .maps import Projection, map_of
-from .slices import Pictures, slices_of
 from .subject import Subject
 
 __all__ = ["Projection", "build", "save", "write"]
@@ -79,30 +77,26 @@ def build(
         raise ValueError("y was given without X.")
     X = None if X is None else points_in_memory(model, X)
     subject = Subject(model, names, target, inverse, progress)
-    sections: list[tuple[str, str]] = []
-    data: dict[str, Any] = {}
     held_out = None if X is None or y is None else _held_out(subject, X, y)
-    sections.append(("What was learnt", learnt.learnt(subject)))
-    sections.append(("Distance from the exact process", learnt.distance(model)))
     if projection is not None or len(names) == 2:
-        data["map"] = map_of(subject, X, projection)
-        sections.append(("Map", _resource("map.html")))
+        data: dict[str, Any] = {"map": map_of(subject, X, projection)}
+        shown = ("Map", _resource("map.html"))
     else:
-        pictures = slices_of(subject, X, y)
-        data["slices"] = pictures.data
-        sections.append(("The curve" if len(names) == 1 else "Slices", _slices(pictures, names)))
-    if X is not None and held_out is not None:
-        sections.append(
-            ("Against the data", scores.section(*held_out, subject.fitted_target, TrainingRows(model).count(X)))
-        )
-    sections.append(("What was chosen, and why", learnt.chosen(model) + learnt.trials(model)))
+        html, data = slices.section(subject, X, None if held_out is None else held_out[0])
+        shown = ("The curve" if len(names) == 1 else "Slices", html)
+    sections = {
+        "What was learnt": learnt.learnt(subject),
+        "Distance from the exact process": learnt.distance(model),
+        shown[0]: shown[1],
+        "Against the data": "" if X is None or held_out is None else scores.section(subject, X, *held_out),
+        "What was chosen, and why": learnt.chosen(model) + learnt.trials(model),
+    }
     script = _resource("page.js")
-    heading = title or f"Gaussian process of {target}"
     return Template(_resource("page.html")).substitute(
-        title=escape(heading),
+        title=escape(title or f"Gaussian process of {target}"),
         lead=_lead(model, target),
         cards=_cards(subject, held_out),
-        sections="".join(_section(i, name, body) for i, (name, body) in enumerate(sections) if body),
+        sections="".join(_section(i, name, body) for i, (name, body) in enumerate(sections.items()) if body),
         data=json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
         style=_resource("page.css"),
         script=script,
@@ -166,25 +160,6 @@ def _cards(subject: Subject, held_out: tuple[Floats, Floats, Floats] | None) -> 
         f'<div class="card"><span>{escape(name)}</span><b>{value}</b><small>{escape(words)}</small></div>'
         for name, value, words in cards
     )
-
-
-def _slices(pictures: Pictures, names: list[str]) -> str:
-    hint = "Point at a chart, or use the arrow keys, for values."
-    if len(names) == 1:
-        lead = f"<p>The mean, and 95 % intervals of the function (darker) and of observations (lighter). {hint}</p>"
-    else:
-        lead = (
-            "<p>Along each column, the others at their medians or most common categories: the mean, and 95 % intervals "
-            f"of the function (darker) and of observations (lighter). {hint}</p>"
-        )
-        if pictures.n_left_out:
-            lead += f"<p>{pictures.n_left_out} more columns are not shown.</p>"
-    charts = "".join(
-        f'<figure class="slice" data-slice="{j}" tabindex="0">{svg}<figcaption><output></output></figcaption></figure>'
-        for j, svg in enumerate(pictures.slices)
-    )
-    charts += "".join(f"<figure>{svg}</figure>" for svg in pictures.categories)
-    return f'{lead}<div class="{"charts" if len(names) > 1 else "single"}">{charts}</div>'
 
 
 def _section(index: int, name: str, body: str) -> str:

@@ -19,13 +19,7 @@ MOST = 8  # categories side by side
 class Names(Scale):
     """An axis of words, at 0, 1, 2, ..."""
 
-    names: tuple[str, ...] = ()
-    room: float = np.inf  # for each, in units of the chart
-
-    @classmethod
-    def of(cls, names: Sequence[str], label: str, width: float) -> Names:
-        """An axis of so many units for these words."""
-        return cls(-0.5, len(names) - 0.5, label, names=tuple(names), room=width / len(names))
+    names: Sequence[str] = ()
 
     def ticks(self) -> list[float]:
         """Where the words are."""
@@ -33,13 +27,12 @@ class Names(Scale):
 
     def text(self, tick: float) -> str:
         """The word at a place."""
-        return escape(fitted(self.names[int(tick)], self.room))
+        return escape(fitted(self.names[int(tick)], (WIDTH - LEFT - RIGHT) / len(self.names)))
 
 
 def flags_of(points: Floats) -> Booleans:
     """Which columns of the points (n, d) hold nothing but zeros and ones."""
-    whole = np.rint(points)
-    result: Booleans = np.all(np.isclose(points, whole, rtol=0, atol=1e-9) & ((whole == 0) | (whole == 1)), axis=0)
+    result: Booleans = np.all(np.minimum(np.abs(points), np.abs(points - 1)) <= 1e-9, axis=0)
     return result
 
 
@@ -64,7 +57,7 @@ def picture(
     label: str, names: Sequence[str], centre: Floats, bands: Sequence[tuple[Floats, Floats]], vertical: Scale
 ) -> str:
     """A bar for each category: its mean, and intervals of the function and of observations."""
-    axis = Names.of(names, label, WIDTH - LEFT - RIGHT)
+    axis = Names(-0.5, len(names) - 0.5, label, names=names)
     words = ", ".join(f"{name} {typeset(value)}" for name, value in zip(names, centre, strict=True))
     chart = Chart(axis, vertical, f"{vertical.label} by {label}: {words}, with 95 % intervals")
     for i, value in enumerate(centre):

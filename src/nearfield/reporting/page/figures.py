@@ -47,8 +47,8 @@ def figure(name: str, draw: Callable[[Axes], Any], description: str, caption: st
         draw(ax)
         if ax.get_xscale() == "linear":
             ax.locator_params("x", nbins=5, steps=(1, 2, 5, 10))  # labels may be long
-        for background in (picture.patch, ax.patch):
-            background.set_visible(False)
+        picture.patch.set_visible(False)
+        ax.patch.set_visible(False)
         for line in ax.lines:
             line.set_rasterized(False)  # pixels have a colour of their own
         picture.savefig(svg, format="svg", metadata={"Date": None})

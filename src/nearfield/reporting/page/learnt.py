@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from .. import plots
-from ..numbers import typeset, with_powers
+from ..numbers import round_numbers, tick_label, typeset, with_powers
 from ..report import Report
 from ..summary import summarise
 from .figures import figure
 from .subject import Subject
-from .svg import Scale
 
 
 def learnt(subject: Subject) -> str:
@@ -28,8 +27,8 @@ def learnt(subject: Subject) -> str:
         points = model._training_points()
         same = points is not None and len(points) and np.all(np.ptp(points, axis=0) == 0)
         why = "All rows have the same inputs" if same else f"{target} is {mean} in every row"
-        guessed = "length scales and variances are guesses"
-        return f"<p>{why}, so there was nothing to learn: {guessed}.</p>{_scales_table(subject)}"
+        guessed = "so there was nothing to learn: length scales and variances are guesses"
+        return f"<p>{why}, {guessed}.</p>{_scales_table(subject)}"
     text = (
         f"<p>Around its mean of {mean}, {target} varies with a standard deviation of "
         f"{typeset(kernel.variance**0.5)} that the inputs account for, and {typeset(noise**0.5)} that they do not: "
@@ -48,19 +47,19 @@ def learnt(subject: Subject) -> str:
 def _scales_table(subject: Subject) -> str:
     """A row per length scale; where columns have their own, a row per column instead."""
     kernel = subject.model.kernel_
-    deviations = [typeset(variance**0.5) for variance in kernel.variances]
-    shares = [_share(variance / kernel.variance) for variance in kernel.variances]
+    deviations, shares = [typeset(v**0.5) for v in kernel.variances], kernel.variances / kernel.variance
+    bars = [f'<span class="share" style="--share:{100 * share:.1f}%"></span>{_percent(share)}' for share in shares]
     names = [f"scale {j + 1}" for j in range(kernel.n_scales)] if kernel.n_scales > 1 else ["the only scale"]
     if kernel.length_scales.shape[1] == 1:
         lengths = [typeset(float(scale)) for scale in kernel.length_scales[:, 0]]
         shared = "length scale" if len(subject.columns) == 1 else "length scale, every column"
         heads = ["", shared, "standard deviation", "share of the signal variance"]
-        return _table(heads, list(zip(names, lengths, deviations, shares, strict=True)))
+        return _table(heads, list(zip(names, lengths, deviations, bars, strict=True)))
     rows = [
         (escape(name), *(typeset(float(scale)) for scale in scales))
         for name, scales in zip(subject.columns, kernel.length_scales.T, strict=True)
     ]
-    rows += [("<i>standard deviation</i>", *deviations), ("<i>share of the signal variance</i>", *shares)]
+    rows += [("<i>standard deviation</i>", *deviations), ("<i>share of the signal variance</i>", *bars)]
     heads = ["length scale of", *(["", ""] if kernel.n_scales == 1 else names)][: 1 + kernel.n_scales]
     return _table(heads, rows)
 
@@ -71,10 +70,6 @@ def _table(heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
         f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>' for name, *cells in rows
     )
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def _share(share: float) -> str:
-    return f'<span class="share" style="--share:{100 * share:.1f}%"></span>{_percent(share)}'
 
 
 def learnt_nothing(model: Any) -> bool:
@@ -127,16 +122,15 @@ def _meter(measured: float, error: float, tolerance: float) -> str:
     spread = error if _can_be_drawn(error) else 0.0
     low = max(min(measured - spread, measured / 2, tolerance / 10), 1e-2 * measured)
     high = 3 * max(measured + spread, tolerance)
-    scale = Scale(low, high, "", log=True)
     left, width = 26.0, 408.0
 
     def at(value: float) -> float:
-        return left + width * float(scale(max(value, low)))
+        return left + width * float(np.log(max(value, low) / low) / np.log(high / low))
 
     ticks = "".join(
-        f'<path class="rule" d="M{at(t):.1f} 18V42"/><text class="tick" x="{at(t):.1f}" y="57" text-anchor="middle">'
-        f"{scale.text(t)}</text>"
-        for t in scale.ticks()
+        f'<path class="rule" d="M{at(tick):.1f} 18V42"/>'
+        f'<text class="tick" x="{at(tick):.1f}" y="57" text-anchor="middle">{tick_label(tick, log=True)}</text>'
+        for tick in round_numbers(low, high, log=True)
     )
     limit, here = at(tolerance), at(measured)
     side = "end" if here > 300 else "start"
@@ -159,25 +153,20 @@ def trials(model: Any) -> str:
     if report is None or not drawn:
         return ""
     tolerance = report.tolerance if _can_be_drawn(report.tolerance or 0.0) else None
-    rows, ring = "", ""
+    rows, ring = [], ""
     for label, error, cost in drawn:
-        taken = label == report.method and error == report.divergence
-        ring = "; the ring is the one chosen" if taken else ring
-        rows += (
-            f"<tr{' class=taken' if taken else ''}><td>{escape(label)}{' (chosen)' if taken else ''}</td>"
-            f"<td>{typeset(error, 2)}</td><td>{typeset(cost, 2)}</td></tr>"
-        )
+        name = escape(label)
+        if label == report.method and error == report.divergence:
+            name, ring = f'<span class="taken">{name} (chosen)</span>', "; the ring is the one chosen"
+        rows.append((name, typeset(error, 2), typeset(cost, 2)))
     chart = figure(
         "trials",
         lambda ax: plots.error_against_cost(replace(report, trials=drawn, tolerance=tolerance), ax=ax),
         f"Error against cost of {len(drawn)} candidates{ring}",
         f"Every candidate that was measured{ring}: {escape(report.reason)}.",
     )
-    return (
-        f"{chart}<details><summary>The {len(drawn)} candidates</summary>"
-        '<div class="wide"><table><thead><tr><th scope="col">candidate</th><th scope="col">KL (nats per point)</th>'
-        f'<th scope="col">operations</th></tr></thead><tbody>{rows}</tbody></table></div></details>'
-    )
+    table = _table(["candidate", "KL (nats per point)", "operations"], rows)
+    return f"{chart}<details><summary>The {len(drawn)} candidates</summary>{table}</details>"
 
 
 def _can_be_drawn(*values: float) -> bool:

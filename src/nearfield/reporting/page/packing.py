@@ -19,8 +19,7 @@ def pack(values: Floats) -> dict[str, Any]:
     """
     flat = np.asarray(values, dtype=np.float64).ravel()
     finite = np.isfinite(flat)
-    low = float(flat[finite].min()) if finite.any() else 0.0
-    high = float(flat[finite].max()) if finite.any() else 0.0
+    low, high = (float(flat[finite].min()), float(flat[finite].max())) if finite.any() else (0.0, 0.0)
     width = high - low
     steps = np.full(flat.shape, STEPS + 1, dtype="<u2")
     steps[finite] = np.rint((flat[finite] - low) / width * STEPS) if width > 0 else 0

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from ...common.types import Floats
@@ -26,67 +25,69 @@ MAX_DOTS = 8_000
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """A column `name` from end to end: positions, centre and spread of the function, and bounds of intervals."""
+    """The function along a column: positions, or names of categories; centre and spread there, bounds of intervals."""
 
     name: str
     x: Floats
+    names: list[str]
     centre: Floats
     spread: Floats
     bands: tuple[Band, Band]
 
-    def packed(self) -> dict[str, Any]:
-        """For the page's script."""
-        ends = [float(self.x[0]), float(self.x[-1])]
-        return {"name": self.name, "x": ends, "mean": pack(self.centre), "std": pack(self.spread)}
 
-
-@dataclass(frozen=True, eq=False)
-class Pictures:
-    """Charts as SVG: of columns, with the same as data for the page's script, and of categories.
-
-    `n_left_out` columns are not shown.
-    """
-
-    slices: list[str]
-    data: list[dict[str, Any]]
-    categories: list[str]
-    n_left_out: int
-
-
-def slices_of(subject: Subject, X: ArrayLike | None, y: ArrayLike | None) -> Pictures:
-    """A slice for each column, the others at their medians or most common categories.
+def section(subject: Subject, X: Floats | None, y: Floats | None) -> tuple[str, dict[str, Any]]:
+    """A slice per column, the others at their medians or most common categories: HTML, and data for the page's script.
 
     All have the same vertical axis, so that it shows which columns matter. Data are shown where there is one column.
     """
     points = subject.points(X)
+    single = len(subject.columns) == 1
     groups = categories.groups_of(subject.columns, points)
     grouped = {j for js in groups.values() for j in js}
     plain = [j for j in range(len(subject.columns)) if j not in grouped]
-    slices = [_slice(subject, points, j) for j in plain[:MAX_SLICES]]
+    slices = [_along(subject, points, j) for j in plain[:MAX_SLICES]]
     sides = [_side_by_side(subject, points, js) for js in list(groups.values())[:MAX_SLICES]]
-    observed = _observations(subject, X, y) if len(subject.columns) == 1 else None
-    bands = [shown.bands for shown in slices] + [shown.bands for shown in sides]
-    values = [bound for both in bands for band in both for bound in band]
+    observed = None
+    if single and X is not None and y is not None:
+        rows = subsample(np.arange(len(y)), MAX_DOTS)
+        observed = X[rows, 0], y[rows] if subject.inverse is None else subject.inverse(y[rows])
+    values = [bound for shown in slices + sides for band in shown.bands for bound in band]
     vertical = Scale.around(np.concatenate(values + ([observed[1]] if observed else [])), subject.target)
-    return Pictures(
-        [_picture(shown, vertical, observed) for shown in slices],
-        [shown.packed() for shown in slices],
-        [categories.picture(shown.name, shown.categories, shown.centre, shown.bands, vertical) for shown in sides],
-        len(plain) - len(slices) + len(groups) - len(sides),
+    along = "The" if single else "Along each column, the others at their medians or most common categories: the"
+    lead = (
+        f"<p>{along} mean, and 95 % intervals of the function (darker) and of observations (lighter). "
+        "Point at a chart, or use the arrow keys, for values.</p>"
     )
+    n_left_out = len(plain) - len(slices) + len(groups) - len(sides)
+    if n_left_out:
+        lead += f"<p>{n_left_out} more columns are not shown.</p>"
+    charts = "".join(
+        f'<figure class="slice" data-slice="{j}" tabindex="0">{_picture(shown, vertical, observed)}'
+        "<figcaption><output></output></figcaption></figure>"
+        for j, shown in enumerate(slices)
+    )
+    for shown in sides:
+        chart = categories.picture(shown.name, shown.names, shown.centre, shown.bands, vertical)
+        charts += f"<figure>{chart}</figure>"
+    html = f'{lead}<div class="{"single" if single else "charts"}">{charts}</div>'
+    data = [
+        {"name": shown.name, "x": shown.x[[0, -1]].tolist(), "mean": pack(shown.centre), "std": pack(shown.spread)}
+        for shown in slices
+    ]
+    return html, {"slices": data}
 
 
-@dataclass(frozen=True, eq=False)
-class Side:
-    """A column `name` at each of its categories: centre of the function, and bounds of intervals."""
+def _along(subject: Subject, points: Floats, j: int) -> Slice:
+    whole = points.shape[1] == 1
+    low, high = np.percentile(points[:, j], [0, 100] if whole else [1, 99])
+    low, high = (low, high) if high > low else padded_ranges(points)[j]
+    x = np.linspace(low, high, (3 if whole else 1) * POINTS)
+    places = np.tile(base_of(points), (len(x), 1))
+    places[:, j] = x
+    return Slice(subject.columns[j], x, [], *_answers(subject, places))
 
-    name: str
-    categories: list[str]
-    centre: Floats
-    bands: tuple[Band, Band]
 
-
-def _side_by_side(subject: Subject, points: Floats, columns: list[int]) -> Side:
+def _side_by_side(subject: Subject, points: Floats, columns: list[int]) -> Slice:
     name = subject.columns[columns[0]].partition("=")[0]
     kept = categories.most_common(columns, points)
     if len(kept) < len(columns):
@@ -94,25 +95,19 @@ def _side_by_side(subject: Subject, points: Floats, columns: list[int]) -> Side:
     places = np.tile(base_of(points), (len(kept), 1))
     places[:, columns] = 0.0
     places[np.arange(len(kept)), kept] = 1.0
-    centre, _, bands = _answers(subject, places)
-    return Side(name, [subject.columns[j].partition("=")[2] for j in kept], centre, bands)
-
-
-def _slice(subject: Subject, points: Floats, j: int) -> Slice:
-    whole = points.shape[1] == 1
-    low, high = np.percentile(points[:, j], [0, 100] if whole else [1, 99])
-    low, high = (low, high) if high > low else padded_ranges(points)[j]
-    x = np.linspace(low, high, (3 if whole else 1) * POINTS)
-    places = np.tile(base_of(points), (len(x), 1))
-    places[:, j] = x
-    return Slice(subject.columns[j], x, *_answers(subject, places))
+    names = [subject.columns[j].partition("=")[2] for j in kept]
+    return Slice(name, np.empty(0), names, *_answers(subject, places))
 
 
 def _answers(subject: Subject, points: Floats) -> tuple[Floats, Floats, tuple[Band, Band]]:
-    """Centre and spread of the function, and intervals of observations and of the function."""
+    """Centre and spread of the function, and 95 % intervals of observations and of the function."""
     mean, std = subject.predict(points)
-    noisy = np.sqrt(std**2 + subject.model.noise_variance_)
-    return *subject.shown(mean, std), (_interval(subject, mean, noisy), _interval(subject, mean, std))
+
+    def interval(std: Floats) -> Band:
+        low, high = mean - ndtri(0.975) * std, mean + ndtri(0.975) * std
+        return (low, high) if subject.inverse is None else (subject.inverse(low), subject.inverse(high))
+
+    return *subject.shown(mean, std), (interval(np.sqrt(std**2 + subject.model.noise_variance_)), interval(std))
 
 
 def base_of(points: Floats) -> Floats:
@@ -126,21 +121,6 @@ def base_of(points: Floats) -> Floats:
         combinations, counts = np.unique(np.rint(points[:, flags]), axis=0, return_counts=True)
         base[flags] = combinations[np.argmax(counts)]
     return base
-
-
-def _interval(subject: Subject, mean: Floats, std: Floats) -> tuple[Floats, Floats]:
-    half = ndtri(0.975) * std
-    low, high = mean - half, mean + half
-    return (low, high) if subject.inverse is None else (subject.inverse(low), subject.inverse(high))
-
-
-def _observations(subject: Subject, X: ArrayLike | None, y: ArrayLike | None) -> tuple[Floats, Floats] | None:
-    if X is None or y is None:
-        return None
-    points = np.asarray(X)
-    rows = subsample(np.arange(len(points)), MAX_DOTS)
-    observed = np.asarray(y, dtype=np.float64).reshape(len(points), -1)[rows, 0]
-    return points[rows, 0], observed if subject.inverse is None else subject.inverse(observed)
 
 
 def _picture(shown: Slice, vertical: Scale, observed: tuple[Floats, Floats] | None) -> str:

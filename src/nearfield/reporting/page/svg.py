@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...common.types import Floats
-from ..ticks import round_numbers, tick_label
+from ..numbers import round_numbers, typeset
 
 WIDTH, HEIGHT = 400, 290
 LEFT, RIGHT, TOP, BOTTOM = 68, 14, 12, 46
@@ -20,12 +20,11 @@ _BROAD = frozenset("mwMW@%—…ABCDEGHKNOQRSUVXYÄÖÜшщжюфШЩЖЮФ")
 
 @dataclass(frozen=True)
 class Scale:
-    """An axis from `low` to `high`; with `log`, both are positive."""
+    """An axis from `low` to `high`."""
 
     low: float
     high: float
     label: str
-    log: bool = False
 
     @classmethod
     def around(cls, values: ArrayLike, label: str) -> Scale:
@@ -36,17 +35,16 @@ class Scale:
 
     def __call__(self, values: ArrayLike) -> Floats:
         """Positions from 0 to 1."""
-        v = np.asarray(values, dtype=np.float64)
-        at: Floats = (v - self.low) / (self.high - self.low)
-        return np.log(v / self.low) / np.log(self.high / self.low) if self.log else at
+        at: Floats = (np.asarray(values, dtype=np.float64) - self.low) / (self.high - self.low)
+        return at
 
     def ticks(self) -> list[float]:
         """Round numbers along the axis."""
-        return round_numbers(self.low, self.high, self.log)
+        return round_numbers(self.low, self.high)
 
     def text(self, tick: float) -> str:
         """The label of a tick."""
-        return tick_label(tick, self.log)
+        return typeset(tick, 3)
 
 
 @dataclass
@@ -56,8 +54,6 @@ class Chart:
     x: Scale
     y: Scale
     description: str
-    width: int = WIDTH
-    height: int = HEIGHT
     _shapes: list[str] = field(default_factory=list)
 
     def line(self, x: ArrayLike, y: ArrayLike, kind: str) -> None:
@@ -77,33 +73,28 @@ class Chart:
 
     def svg(self) -> str:
         """The chart as text."""
-        right, foot = self.width - RIGHT, self.height - BOTTOM
-        marks = [
-            f'<svg viewBox="0 0 {self.width} {self.height}" role="img" aria-label="{escape(self.description)}" '
+        right, foot, middle = WIDTH - RIGHT, HEIGHT - BOTTOM, 0.5 * (LEFT + WIDTH - RIGHT)
+        text = (
+            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(self.description)}" '
             f'data-left="{LEFT}" data-right="{right}">'
-        ]
+        )
         for tick in self.x.ticks():
             (a,), _ = self._place([tick], [self.y.low])
-            marks.append(f'<path class="rule" d="M{a:.1f} {TOP}V{foot}"/>')
-            marks.append(
-                f'<text class="tick" x="{a:.1f}" y="{foot + 17}" text-anchor="middle">{self.x.text(tick)}</text>'
-            )
+            text += f'<path class="rule" d="M{a:.1f} {TOP}V{foot}"/>'
+            text += f'<text class="tick" x="{a:.1f}" y="{foot + 17}" text-anchor="middle">{self.x.text(tick)}</text>'
         for tick in self.y.ticks():
             _, (b,) = self._place([self.x.low], [tick])
-            marks.append(f'<path class="rule" d="M{LEFT} {b:.1f}H{right}"/>')
-            marks.append(
-                f'<text class="tick" x="{LEFT - 6}" y="{b + 4:.1f}" text-anchor="end">{self.y.text(tick)}</text>'
-            )
-        middle = 0.5 * (LEFT + right)
-        marks.append(f'<text class="label" x="{middle}" y="{self.height - 8}" text-anchor="middle">')
-        marks.append(f"{escape(fitted(self.x.label, 2 * min(middle, self.width - middle)))}</text>")
-        turned, words = f'transform="translate(12 {0.5 * (TOP + foot)}) rotate(-90)"', fitted(self.y.label, TOP + foot)
-        marks.append(f'<text class="label" {turned} text-anchor="middle">{escape(words)}</text>')
-        return "".join([*marks, *self._shapes, "</svg>"])
+            text += f'<path class="rule" d="M{LEFT} {b:.1f}H{right}"/>'
+            text += f'<text class="tick" x="{LEFT - 6}" y="{b + 4:.1f}" text-anchor="end">{self.y.text(tick)}</text>'
+        below, beside = fitted(self.x.label, 2 * (WIDTH - middle)), fitted(self.y.label, TOP + foot)
+        text += f'<text class="label" x="{middle}" y="{HEIGHT - 8}" text-anchor="middle">{escape(below)}</text>'
+        turned = f'transform="translate(12 {0.5 * (TOP + foot)}) rotate(-90)"'
+        text += f'<text class="label" {turned} text-anchor="middle">{escape(beside)}</text>'
+        return "".join([text, *self._shapes, "</svg>"])
 
     def _place(self, x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
-        across = LEFT + np.clip(self.x(x), -0.02, 1.02) * (self.width - LEFT - RIGHT)
-        down = self.height - BOTTOM - np.clip(self.y(y), -0.02, 1.02) * (self.height - TOP - BOTTOM)
+        across = LEFT + np.clip(self.x(x), -0.02, 1.02) * (WIDTH - LEFT - RIGHT)
+        down = HEIGHT - BOTTOM - np.clip(self.y(y), -0.02, 1.02) * (HEIGHT - TOP - BOTTOM)
         return across, down
 
     def _path(self, x: ArrayLike, y: ArrayLike) -> str:
