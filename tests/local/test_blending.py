@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from nearfield.solvers.posterior import KernelPosterior
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
@@ -283,7 +282,7 @@ def test_blending_in_many_columns():
     data = TrainingSet.of(X, np.sin(X.sum(axis=1, keepdims=True)), np.full(400, NOISE))
     plan = Plan(kernel, 2.0, LocalFeatures.of(kernel, (taylor.sample(6, 3),)))
     model = LocalPredictor.fit(plan, data, place("net", X, 1.0, None, rng), True, RaggedEngine(1))
-    exact = KernelPosterior.from_points(kernel, X, data.y, data.noise)
+    exact = KernelSpace.from_points(kernel, X, data.y, data.noise)
     test = rng.uniform(-0.5, 2.5, (100, 6))  # many of them beyond the spacing of all centres
     mean_ref, variance_ref = exact.mean_and_variance(test)
     divergence = [
