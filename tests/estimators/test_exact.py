@@ -6,7 +6,6 @@ import pytest
 import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nearfield.solvers.posterior import KernelPosterior
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -21,6 +20,8 @@ from nearfield import metrics
 from nearfield.common import memory
 from nearfield.common.threads import n_threads
 from nearfield.kernels import Kernel
+from nearfield.solvers.factors import Cholesky
+from nearfield.solvers.kernel_space import KernelSpace
 from nearfield.sources import ArraySource
 
 FIXED = {"length_scale": 0.4, "signal_variance": 1.5, "noise_variance": 0.05}
@@ -278,9 +279,9 @@ def test_memory_is_bounded_by_chunks(monkeypatch):
     X, y, _ = problem()
     gp = fixed().fit(X, y)
     sizes = []
-    original = KernelPosterior.mean_and_variance
+    original = KernelSpace.mean_and_variance
     monkeypatch.setattr(
-        KernelPosterior, "mean_and_variance", lambda self, points: sizes.append(len(points)) or original(self, points)
+        KernelSpace, "mean_and_variance", lambda self, points: sizes.append(len(points)) or original(self, points)
     )
     with sklearn.config_context(working_memory=0.1):
         gp.predict(np.zeros((1000, 2)), return_std=True)
@@ -296,16 +297,16 @@ def test_the_mean_alone_computes_no_variance(monkeypatch):
     def forbidden(*_):
         raise AssertionError("a variance was computed")
 
-    monkeypatch.setattr(KernelPosterior, "mean_and_variance", forbidden)
-    monkeypatch.setattr(KernelPosterior, "covariance", forbidden)
-    monkeypatch.setattr("nearfield.solvers.linalg.solve_lower", forbidden)
+    monkeypatch.setattr(KernelSpace, "mean_and_variance", forbidden)
+    monkeypatch.setattr(KernelSpace, "covariance", forbidden)
+    monkeypatch.setattr(Cholesky, "whiten", forbidden)
     assert_allclose(gp.predict(X_test), expected)
 
 
 def test_too_many_samples_are_refused_before_anything_is_allocated(monkeypatch):
     X, y, _ = problem(200)
     monkeypatch.setattr(memory, "available", lambda: 2**18)
-    monkeypatch.setattr(KernelPosterior, "from_points", None)  # whoever gets that far fails otherwise
+    monkeypatch.setattr(KernelSpace, "from_points", None)  # whoever gets that far fails otherwise
     with pytest.raises(MemoryError, match=r"exact Gaussian process of 200 samples needs 37\d KiB.*LocalGPRegressor"):
         fixed().fit(X, y)
 

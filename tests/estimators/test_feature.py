@@ -6,7 +6,6 @@ import pytest
 import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nearfield.solvers.posterior import FeaturePosterior
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -19,6 +18,8 @@ from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardSca
 import nearfield as nf
 from nearfield import metrics
 from nearfield.common import memory
+from nearfield.solvers.factors import Cholesky
+from nearfield.solvers.feature_space import FeatureSpace
 
 FIXED = {"length_scale": 0.5, "signal_variance": 1.5, "noise_variance": 0.05}
 
@@ -249,8 +250,8 @@ def test_features_are_made_in_chunks(monkeypatch):
     X, y, _ = problem()
     gp = fixed(taylor()).fit(X, y)
     sizes = []
-    original = FeaturePosterior.mean
-    monkeypatch.setattr(FeaturePosterior, "mean", lambda self, rows: sizes.append(rows.nbytes) or original(self, rows))
+    original = FeatureSpace.mean
+    monkeypatch.setattr(FeatureSpace, "mean", lambda self, rows: sizes.append(rows.nbytes) or original(self, rows))
     with sklearn.config_context(working_memory=0.1):
         gp.predict(np.zeros((5000, 2)))
     assert len(sizes) > 1
@@ -265,9 +266,9 @@ def test_the_mean_alone_computes_no_variance(monkeypatch):
     def forbidden(*_):
         raise AssertionError("a variance was computed")
 
-    for name in ("variance", "covariance"):
-        monkeypatch.setattr(FeaturePosterior, name, forbidden)
-    monkeypatch.setattr("nearfield.solvers.linalg.solve_lower_rows", forbidden)
+    for name in ("mean_and_variance", "covariance"):
+        monkeypatch.setattr(FeatureSpace, name, forbidden)
+    monkeypatch.setattr(Cholesky, "whiten", forbidden)
     assert_allclose(gp.predict(X_test), expected)
 
 

@@ -3,7 +3,6 @@ import warnings
 
 import numpy as np
 import pytest
-from nearfield.solvers.posterior import KernelPosterior
 from numpy.testing import assert_allclose
 from scipy.spatial import cKDTree
 from sklearn.exceptions import ConvergenceWarning
@@ -16,6 +15,7 @@ from nearfield import metrics
 from nearfield.hyperparameters.learning import Fixed, learn
 from nearfield.hyperparameters.likelihood import kernel_log_likelihood
 from nearfield.kernels import Kernel
+from nearfield.solvers.kernel_space import KernelSpace
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -160,7 +160,7 @@ def local_scores(kernel, noise, X, y, n_train=10_000, n_test=3844, n_near=200):
     near = cKDTree(X[:n_train]).query(X[n_train : n_train + n_test], k=n_near)[1]
     mean, variance = np.empty(n_test), np.empty(n_test)
     for i, group in enumerate(near):
-        posterior = KernelPosterior.from_points(kernel, X[group], y[group, None], np.full(n_near, noise))
+        posterior = KernelSpace.from_points(kernel, X[group], y[group, None], np.full(n_near, noise))
         mu, var = posterior.mean_and_variance(X[n_train + i : n_train + i + 1])
         mean[i], variance[i] = mu[0, 0], var[0] + noise
     truth = y[n_train : n_train + n_test]

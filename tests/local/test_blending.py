@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from nearfield.solvers.posterior import KernelPosterior
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
@@ -14,6 +13,7 @@ from nearfield.local.features import LocalFeatures
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.plan import Plan
 from nearfield.local.predictor import LocalPredictor
+from nearfield.solvers.kernel_space import KernelSpace
 
 NOISE = 0.04
 STEP = 1e-9
@@ -210,7 +210,7 @@ def test_the_seams_between_centres_are_gone(kind):
 def test_blending_brings_predictions_no_farther_from_the_exact_process(sample, spacing, radius, degree):
     model = predictor(sample, n=500, spacing=spacing, radius=radius, degree=degree)
     data = model.data
-    exact = KernelPosterior.from_points(model.plan.kernel, data.X, data.y, data.noise)
+    exact = KernelSpace.from_points(model.plan.kernel, data.X, data.y, data.noise)
     rng = np.random.RandomState(5)
     test = np.concatenate([sample(800, rng), uniform(200, rng)])  # as the training points lie, and everywhere
     mean_ref, variance_ref = exact.mean_and_variance(test)
@@ -278,7 +278,7 @@ def test_blending_in_many_columns():
     data = TrainingSet.of(X, np.sin(X.sum(axis=1, keepdims=True)), np.full(400, NOISE))
     plan = Plan(kernel, 2.0, LocalFeatures.of(kernel, (taylor.sample(6, 3),)))
     model = LocalPredictor.fit(plan, data, place("net", X, 1.0, None, rng), True, 1)
-    exact = KernelPosterior.from_points(kernel, X, data.y, data.noise)
+    exact = KernelSpace.from_points(kernel, X, data.y, data.noise)
     test = rng.uniform(-0.5, 2.5, (100, 6))  # many of them beyond the spacing of all centres
     mean_ref, variance_ref = exact.mean_and_variance(test)
     divergence = [

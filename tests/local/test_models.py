@@ -3,7 +3,6 @@ import pytest
 import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nearfield.solvers.posterior import KernelPosterior
 from scipy.spatial.distance import cdist
 from scipy.special import gammaincc
 
@@ -12,10 +11,13 @@ from nearfield.common import memory
 from nearfield.features import maclaurin, taylor
 from nearfield.kernels import Kernel
 from nearfield.local import ensemble
+from nearfield.local import model as local
 from nearfield.local.features import LocalFeatures
-from nearfield.local.model import FeatureModel, KernelModel, fit_one, sums
+from nearfield.local.model import fit_one, mean_and_variance, statistics_of
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.plan import Plan, feature_cost, kernel_cost
+from nearfield.solvers.feature_space import FeatureSpace
+from nearfield.solvers.kernel_space import KernelSpace
 
 NOISE = 0.04
 
@@ -142,8 +144,8 @@ def test_feature_model_is_the_process_with_the_kernel_of_the_features(correction
     Z, test = data.X - center, np.random.RandomState(5).uniform(0, 5, (50, 2)) - center
     plan = Plan(kernel, None, features, correction=correction, either_side=False)
     model = fit_one(plan, Z, data.y, data.noise)
-    assert isinstance(model, FeatureModel)
-    mean, variance = model.predict(plan, test, with_variance=True)
+    assert isinstance(model, FeatureSpace)
+    mean, variance = mean_and_variance(plan, model, test)
 
     phi, phi_test = normalised(features, Z), normalised(features, test)
     present, present_test = (phi**2).sum(axis=1), (phi_test**2).sum(axis=1)
@@ -152,7 +154,7 @@ def test_feature_model_is_the_process_with_the_kernel_of_the_features(correction
     expected_mean, expected_variance = dense_posterior(phi @ phi.T, phi_test @ phi.T, prior, data.y, noise)
     np.testing.assert_allclose(mean, expected_mean, atol=1e-10)
     np.testing.assert_allclose(variance, expected_variance, atol=1e-10)
-    np.testing.assert_array_equal(model.predict(plan, test, with_variance=False)[0], mean)
+    np.testing.assert_array_equal(local.mean(plan, model, test), mean)
 
 
 @pytest.mark.parametrize("kernel", [gaussian(1.7), Kernel(np.array([[1.0], [3.0]]), np.array([0.7, 1.9]))])
@@ -161,16 +163,16 @@ def test_kernel_model_is_the_exact_process_on_the_neighbourhood(kernel):
     center = np.array([2.4, 2.6])
     plan = Plan(kernel, 1.5, None)
     (model,) = ensemble.fit_all(plan, data, center[None], n_jobs=1)
-    assert isinstance(model, KernelModel)
+    assert isinstance(model, KernelSpace)
     near = cdist(center[None], data.X)[0] <= 1.5
     assert 10 < near.sum() < 150
-    exact = KernelPosterior.from_points(kernel, data.X[near], data.y[near], data.noise[near])
+    exact = KernelSpace.from_points(kernel, data.X[near], data.y[near], data.noise[near])
     test = np.random.RandomState(5).uniform(0, 5, (50, 2))
-    mean, variance = model.predict(plan, test - center, with_variance=True)
+    mean, variance = mean_and_variance(plan, model, test - center)
     expected_mean, expected_variance = exact.mean_and_variance(test)
     np.testing.assert_allclose(mean, expected_mean, atol=1e-10)
     np.testing.assert_allclose(variance, expected_variance, atol=1e-10)
-    np.testing.assert_array_equal(model.predict(plan, test - center, with_variance=False)[0], mean)
+    np.testing.assert_array_equal(local.mean(plan, model, test - center), mean)
 
 
 def test_high_degrees_and_kernel_space_agree():
@@ -180,7 +182,7 @@ def test_high_degrees_and_kernel_space_agree():
     with_features = Plan(kernel, None, taylor_features(kernel, 2, 25), either_side=False)
     with_kernel = Plan(kernel, None, None)
     answers = [
-        fit_one(plan, data.X - center, data.y, data.noise).predict(plan, test - center, True)
+        mean_and_variance(plan, fit_one(plan, data.X - center, data.y, data.noise), test - center)
         for plan in (with_features, with_kernel)
     ]
     np.testing.assert_allclose(answers[0][0], answers[1][0], atol=1e-8)
@@ -194,7 +196,7 @@ def test_no_neighbours_leave_the_prior():
     for either_side in (True, False):
         plan = Plan(kernel, 2.0, taylor_features(kernel, 2, 5), either_side=either_side)
         (model,) = ensemble.fit_all(plan, data, away, n_jobs=1)
-        mean, variance = model.predict(plan, np.array([[0.0, 0.1], [3.0, 0.0]]), with_variance=True)
+        mean, variance = mean_and_variance(plan, model, np.array([[0.0, 0.1], [3.0, 0.0]]))
         np.testing.assert_allclose(mean, 0.0)
         np.testing.assert_allclose(variance, 1.3)
 
@@ -218,7 +220,7 @@ def test_sides_differ_from_centre_to_centre():
     X = np.concatenate([rng.uniform(0, 1, (400, 2)), rng.uniform(5, 6, (10, 2))])
     data = TrainingSet.of(X, rng.standard_normal((410, 1)), np.full(410, NOISE))
     models = ensemble.fit_all(Plan(kernel, 1.0, features), data, np.array([[0.5, 0.5], [5.5, 5.5]]), n_jobs=1)
-    assert [type(model) for model in models] == [FeatureModel, KernelModel]
+    assert [type(model) for model in models] == [FeatureSpace, KernelSpace]
 
 
 @settings(max_examples=40)
@@ -245,7 +247,7 @@ def test_variances_lie_between_zero_and_the_prior(d, n, width, noise, variance, 
         for radius in (width, None):
             plan = Plan(kernel, radius, features, either_side=False)
             (model,) = ensemble.fit_all(plan, data, np.zeros((1, d)), n_jobs=1)
-            mean, found = model.predict(plan, test, with_variance=True)
+            mean, found = mean_and_variance(plan, model, test)
             assert np.all(np.isfinite(mean))
             assert np.all(found >= 0)
             assert np.all(found <= variance * (1 + 1e-9))
@@ -308,7 +310,7 @@ def test_each_point_is_answered_by_the_model_of_its_owner():
     test, owner = rng.uniform(0, 5, (60, 2)), rng.randint(len(centers), size=60)
     mean, variance = ensemble.predict_groups(plan, models, centers, test, owner, True, 2)
     for i in range(60):
-        m, v = models[owner[i]].predict(plan, test[i : i + 1] - centers[owner[i]], True)
+        m, v = mean_and_variance(plan, models[owner[i]], test[i : i + 1] - centers[owner[i]])
         np.testing.assert_allclose(mean[i], m[0], atol=1e-12)
         np.testing.assert_allclose(variance[i], v[0], atol=1e-12)
     np.testing.assert_array_equal(
@@ -321,13 +323,15 @@ def test_sums_in_chunks_are_the_sums_of_the_whole():
     data = training(3000)
     plan = Plan(kernel, None, taylor_features(kernel, 2, 20))
     Z = data.X - 2.5
-    whole = sums(plan, Z, data.y, data.noise)
+    whole = statistics_of(plan, Z, data.y, data.noise)
     with sklearn.config_context(working_memory=1):
         assert memory.rows_per_chunk(24 * plan.features.n_components, 300) < 300
-        chunked = sums(plan, Z, data.y, data.noise)
-    scale = np.abs(whole[0]).max()
-    np.testing.assert_allclose(np.tril(chunked[0]), np.tril(whole[0]), atol=1e-13 * scale)
-    np.testing.assert_allclose(chunked[1], whole[1], atol=1e-13 * scale)
+        chunked = statistics_of(plan, Z, data.y, data.noise)
+    scale = np.abs(whole.gram).max()
+    np.testing.assert_allclose(chunked.gram, whole.gram, atol=1e-13 * scale)
+    np.testing.assert_allclose(chunked.cross, whole.cross, atol=1e-13 * scale)
+    np.testing.assert_allclose(chunked.targets, whole.targets, rtol=1e-12)
+    assert chunked.n == whole.n == 3000
 
 
 def split(data, n_old):
@@ -348,7 +352,7 @@ def test_an_update_equals_a_new_fit(columns, n_jobs):
     updated = ensemble.update_all(plan, before, new, data, centers, n_jobs)
     again = ensemble.fit_all(plan, data, centers, n_jobs)
     if columns is not None:  # some centres went over to the features as their points became many
-        assert any(isinstance(m, KernelModel) for m in before)
+        assert any(isinstance(m, KernelSpace) for m in before)
     assert [type(m) for m in updated] == [type(m) for m in again]
     test = np.random.RandomState(10).uniform(0, 5, (200, 2))
     owner = cdist(test, centers).argmin(axis=1)
@@ -369,7 +373,7 @@ def test_many_small_updates_do_not_drift():
         models = ensemble.update_all(plan, models, new, data, centers, 1)  # sums need the new points only
     again = ensemble.fit_all(plan, data, centers, 1)
     test = np.random.RandomState(11).uniform(-1, 1, (50, 2))
-    answers = [m[0].predict(plan, test, True) for m in (models, again)]
+    answers = [mean_and_variance(plan, m[0], test) for m in (models, again)]
     np.testing.assert_allclose(answers[0][0], answers[1][0], atol=1e-8)
     np.testing.assert_allclose(answers[0][1], answers[1][1], atol=1e-8)
 
@@ -380,12 +384,35 @@ def test_an_update_leaves_the_models_it_started_from():
     plan = Plan(kernel, 1.6, taylor_features(kernel, 2, 4), either_side=False)
     old, new = split(data, 200)
     models = ensemble.fit_all(plan, old, centers, 1)
-    copies = [(m.factor.copy(), m.cross.copy(), m.coefficients.copy()) for m in models]
+    copies = [(m.factor.lower.copy(), m.cross.copy(), m.coefficients.copy()) for m in models]
     ensemble.update_all(plan, models, new, data, centers, 1)
     for model, (factor, cross, coefficients) in zip(models, copies, strict=True):
-        np.testing.assert_array_equal(model.factor, factor)
+        np.testing.assert_array_equal(model.factor.lower, factor)
         np.testing.assert_array_equal(model.cross, cross)
         np.testing.assert_array_equal(model.coefficients, coefficients)
+
+
+@pytest.mark.parametrize(("radius", "count"), [(1.2, None), (None, 12), (0.5, 12)])
+def test_an_update_makes_again_only_the_centres_that_gain_points(radius, count):
+    """In kernel space, with neighbourhoods by radius, by number, and by both."""
+    plan = Plan(gaussian(), radius, None, count=count)
+    data, centers = training(600), grid_of_centers()
+    near = np.flatnonzero(data.X[:, 0] < 1.0)[:40]
+    order = np.concatenate([np.setdiff1d(np.arange(600), near), near])
+    data = TrainingSet.of(data.X[order], data.y[order, :-1], data.noise[order])
+    old, new = split(data, 600 - len(near))
+    before = ensemble.fit_all(plan, old, centers, 1)
+    updated = ensemble.update_all(plan, before, new, data, centers, 2)
+    again = ensemble.fit_all(plan, data, centers, 1)
+    around = data.neighbourhoods(centers, plan.radius, plan.count)
+    gains = [bool(np.any(points >= len(old.X))) for points in around]
+    assert 5 < sum(gains) < len(gains) - 5
+    assert [a is not b for a, b in zip(before, updated, strict=True)] == gains
+    test = np.random.RandomState(13).uniform(-1, 1, (20, 2))
+    for model, fresh in zip(updated, again, strict=True):
+        answers = [mean_and_variance(plan, m, test) for m in (model, fresh)]
+        np.testing.assert_allclose(answers[0][0], answers[1][0], atol=1e-9)
+        np.testing.assert_allclose(answers[0][1], answers[1][1], atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["features", "kernel"])
@@ -394,7 +421,7 @@ def test_the_exact_process_is_the_limit_of_large_neighbourhoods(kind):
     data, centers = training(500), grid_of_centers()[::2]
     test = np.random.RandomState(12).uniform(0, 5, (200, 2))
     owner = cdist(test, centers).argmin(axis=1)
-    exact_mean, exact_variance = KernelPosterior.from_points(kernel, data.X, data.y, data.noise).mean_and_variance(test)
+    exact_mean, exact_variance = KernelSpace.from_points(kernel, data.X, data.y, data.noise).mean_and_variance(test)
     divergences = []
     for radius in (1.0, 1.5, 2.0, 3.0, 4.0, 5.0):
         features = taylor_features(kernel, 2, int(1.5 * radius**2) + 4) if kind == "features" else None
@@ -418,6 +445,6 @@ def test_memory_of_a_model_counts_its_arrays():
     data = training(100, k=1)
     plan = Plan(kernel, None, taylor_features(kernel, 2, 4), either_side=False)
     (model,) = ensemble.fit_all(plan, data, np.zeros((1, 2)), 1)
-    assert model.n_bytes == 8 * (15 * 15 + 2 * 15 * 2)
+    assert model.n_bytes == 8 * (15 * 15 + 2 * 15 * 2 + 2 * 2)
     (model,) = ensemble.fit_all(Plan(kernel, None, None), data, np.zeros((1, 2)), 1)
-    assert model.n_bytes == 8 * (100 * 2 + 100 * 100 + 100 * 2)
+    assert model.n_bytes == 8 * (100 * 2 + 100 + 100 * 100 + 100 * 2)

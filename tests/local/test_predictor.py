@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from nearfield.solvers.posterior import KernelPosterior
 from scipy.spatial.distance import cdist
 
 from nearfield import metrics
@@ -9,10 +8,11 @@ from nearfield.kernels import Kernel
 from nearfield.local import ensemble
 from nearfield.local.centers import place
 from nearfield.local.features import LocalFeatures
-from nearfield.local.model import KernelModel
+from nearfield.local.model import mean_and_variance
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.plan import Plan
 from nearfield.local.predictor import SLACK, LocalPredictor
+from nearfield.solvers.kernel_space import KernelSpace
 
 NOISE = 0.04
 KERNEL = Kernel.gaussian(1.0)
@@ -42,7 +42,7 @@ def make(data, kind="grid", spacing=1.5, radius=5.0, degree=30, open_centers=Tru
 def divergence(model, test, blended=False):
     """Largest KL from the exact process among the test points."""
     data = model.data
-    exact = KernelPosterior.from_points(KERNEL, data.X, data.y, data.noise)
+    exact = KernelSpace.from_points(KERNEL, data.X, data.y, data.noise)
     mean, variance = (model.predict_blended if blended else model.predict)(test, True)
     mean_ref, variance_ref = exact.mean_and_variance(test)
     kl = metrics.kl_divergence(mean[:, 0], variance + NOISE, mean_ref[:, 0], variance_ref + NOISE)
@@ -65,7 +65,7 @@ def test_without_opened_centres_the_nearest_answers_alone():
     X = everywhere()
     mean, variance = model.predict(X, True)
     for i, c in enumerate(cdist(X, model.placement.centers).argmin(axis=1)):
-        m, v = model.models[c].predict(model.plan, X[i : i + 1] - model.placement.centers[c], True)
+        m, v = mean_and_variance(model.plan, model.models[c], X[i : i + 1] - model.placement.centers[c])
         np.testing.assert_allclose(mean[i], m[0], atol=1e-12)
         np.testing.assert_allclose(variance[i], v[0], atol=1e-12)
 
@@ -85,7 +85,7 @@ def test_points_near_a_centre_are_answered_by_it_and_others_by_a_model_of_their_
             center = lattice.middles(lattice.cells(X[i : i + 1]))[0]
             (one,) = ensemble.fit_all(model.plan, model.data, center[None], 1)
             n_opened += 1
-        m, v = one.predict(model.plan, X[i : i + 1] - center, True)
+        m, v = mean_and_variance(model.plan, one, X[i : i + 1] - center)
         np.testing.assert_allclose(mean[i], m[0], atol=1e-12)
         np.testing.assert_allclose(variance[i], v[0], atol=1e-12)
     assert 50 < n_opened < 250
@@ -216,7 +216,7 @@ def test_new_data_far_from_all_centres_count():
 def test_accounts():
     data = training()
     model = make(data, degree=6, radius=1.5)
-    kinds = [isinstance(m, KernelModel) for m in model.models]
+    kinds = [isinstance(m, KernelSpace) for m in model.models]
     assert model.n_kernel_space == sum(kinds)
     assert 0 < sum(kinds) < len(kinds)
     assert model.n_bytes == sum(m.n_bytes for m in model.models) + 8 * len(data.X) * (2 + 3)

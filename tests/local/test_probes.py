@@ -2,7 +2,6 @@ from math import gamma, pi
 
 import numpy as np
 import pytest
-from nearfield.solvers.posterior import KernelPosterior
 
 from nearfield import metrics
 from nearfield.features import taylor
@@ -12,6 +11,7 @@ from nearfield.local.features import LocalFeatures
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.plan import Plan
 from nearfield.local.probes import cell_radius, make_subset_worlds, make_worlds
+from nearfield.solvers.kernel_space import KernelSpace
 
 KERNEL = Kernel.gaussian(1.0, 1.3)
 NOISE = 0.05
@@ -56,7 +56,7 @@ def test_a_world_is_what_lies_around_a_training_point_set_aside(d):
 @pytest.mark.parametrize("d", [1, 2, 4])
 def test_the_reference_is_the_exact_process_in_the_world(d, radius):
     for world in worlds_of(training(d=d), radius, n_worlds=6):
-        exact = KernelPosterior.from_points(KERNEL, world.X, world.y[:, 1:], world.noise)
+        exact = KernelSpace.from_points(KERNEL, world.X, world.y[:, 1:], world.noise)
         mean, variance = exact.mean_and_variance(world.probes)
         kl = metrics.kl_divergence(world.mean[:, 1], world.variance + NOISE, mean[:, 0], variance + NOISE)
         assert kl.max() < 10.0 ** (-2 - radius)
@@ -182,10 +182,8 @@ def test_averaging_hardly_changes_the_exact_process(monkeypatch):
     kernel = Kernel.gaussian(1.0, 1.3)
     X, y, noise, _ = probes.thinned(data.X, data.y, data.noise, np.random.RandomState(0))
     test = np.random.RandomState(1).uniform(0.5, 3.5, (50, 2))
-    mean, variance = KernelPosterior.from_points(kernel, X, y[:, 1:2], noise).mean_and_variance(test)
-    mean_ref, variance_ref = KernelPosterior.from_points(kernel, data.X, data.y[:, 1:2], data.noise).mean_and_variance(
-        test
-    )
+    mean, variance = KernelSpace.from_points(kernel, X, y[:, 1:2], noise).mean_and_variance(test)
+    mean_ref, variance_ref = KernelSpace.from_points(kernel, data.X, data.y[:, 1:2], data.noise).mean_and_variance(test)
     kl = metrics.kl_divergence(mean[:, 0], variance + NOISE, mean_ref[:, 0], variance_ref + NOISE)
     assert kl.mean() < 1e-3
 
@@ -221,7 +219,7 @@ def test_subsets_are_nested_and_share_their_probes():
     for world in (small, large):
         known = world.y[:, 0].astype(int)
         np.testing.assert_allclose(world.X, data.X[known] - origin)
-        exact = KernelPosterior.from_points(KERNEL, world.X, world.y, world.noise)
+        exact = KernelSpace.from_points(KERNEL, world.X, world.y, world.noise)
         mean, variance = exact.mean_and_variance(world.probes)
         np.testing.assert_allclose(world.mean, mean, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(world.variance, variance, atol=1e-9)

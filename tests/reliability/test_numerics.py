@@ -4,10 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
-from nearfield.solvers.posterior import FeaturePosterior
 
 import nearfield as nf
 from nearfield.solvers import linalg
+from nearfield.solvers.feature_space import FeatureSpace
 from nearfield.solvers.statistics import accumulate
 
 
@@ -30,11 +30,9 @@ def test_variance_beside_a_point(noise, distance):
 def test_variance_of_features_has_all_its_digits(precision):
     """In feature space a variance is a sum of squares: nothing cancels, however small it gets."""
     phi = np.full((1, 10), 0.7)
-    posterior = FeaturePosterior.from_statistics(
-        accumulate(phi, np.zeros((10, 1)), np.full(10, precision)), np.zeros(1)
-    )
+    posterior = FeatureSpace.from_statistics(accumulate(phi, np.zeros((10, 1)), np.full(10, precision)))
     expected = 0.7**2 / (1 + 10 * precision * 0.7**2)
-    assert posterior.variance(phi[:, :1])[0] == pytest.approx(expected, rel=1e-13)
+    assert posterior.mean_and_variance(phi[:, :1])[1][0] == pytest.approx(expected, rel=1e-13)
 
 
 def test_what_is_added_to_a_diagonal_is_said():

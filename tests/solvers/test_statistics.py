@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from nearfield.solvers import statistics
+from nearfield.solvers.feature_space import FeatureSpace
 
 
 def data(n=30, D=4, k=2, seed=0):
@@ -40,16 +41,19 @@ def test_sums_add_over_any_partition_and_in_any_order(cuts, seed):
 def test_a_mean_taken_out_afterwards(scale):
     rows, y, w = data()
     y, mean = scale * y, scale * np.array([2.0, -1.0])
-    cross, squares = statistics.accumulate(rows, y, w).centered(mean)
-    assert_allclose(cross, (rows * w) @ (y - mean), atol=1e-11)
-    assert_allclose(squares, w @ (y - mean) ** 2, rtol=1e-12)
+    sums = statistics.accumulate(rows, y, w)
+    assert_allclose(sums.mean(), np.average(y, axis=0, weights=w), rtol=1e-13)
+    found, expected = sums.centred(mean), statistics.accumulate(rows, y - mean, w)
+    for name in ("gram", "cross", "targets"):
+        assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-11, atol=1e-11 * scale)
+    assert (found.log_weight, found.n) == (sums.log_weight, sums.n)
 
 
 def test_squares_are_never_negative():
     rows = np.ones((1, 3))
     y = np.full((3, 1), 1e8 + 0.1)
-    _, squares = statistics.accumulate(rows, y, np.ones(3)).centered(y[0])
-    assert squares[0] >= 0
+    sums = statistics.accumulate(rows, y, np.ones(3)).centred(y[0])
+    assert np.isfinite(FeatureSpace.from_statistics(sums).log_likelihood()[0])
 
 
 def test_inputs_are_not_modified():

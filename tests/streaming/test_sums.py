@@ -1,3 +1,4 @@
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -9,13 +10,15 @@ from nearfield.estimators import _streamed
 from nearfield.features import taylor
 from nearfield.kernels import Kernel
 from nearfield.local.features import LocalFeatures
-from nearfield.local.model import FeatureModel, KernelModel
 from nearfield.local.plan import Plan
+from nearfield.solvers.feature_space import FeatureSpace
+from nearfield.solvers.kernel_space import KernelSpace
+from nearfield.solvers.statistics import Statistics
 from nearfield.sources import ArraySource, Batch, BatchSource, Source, SourceError
 from nearfield.streaming import centers as coverage
 from nearfield.streaming import sums as streaming
 from nearfield.streaming.passes import Reduction
-from nearfield.streaming.sums import LocalSums, Noise, Points, Sums, limit_of
+from nearfield.streaming.sums import LocalSums, Noise, Points, limit_of
 
 GIVEN = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09}
 PLANNED = {**GIVEN, "spacing": 1.75, "radius": 3.5, "features": nf.TaylorFeatures(12)}
@@ -91,7 +94,7 @@ def test_both_sides_are_met():
     X, y, _ = make_data()
     streamed = nf.LocalGPRegressor(**PLANNED, random_state=0).fit(ArraySource(X, y, sample_size=500))
     kinds = [type(model) for model in streamed._predictor.models]
-    assert min(kinds.count(KernelModel), kinds.count(FeatureModel)) >= 10
+    assert min(kinds.count(KernelSpace), kinds.count(FeatureSpace)) >= 10
     assert any(model is not None for model in streamed._predictor.opened)
 
 
@@ -447,7 +450,7 @@ def test_progress_must_be_callable():
         nf.LocalGPRegressor(progress="yes").fit(ArraySource(X, y))
 
 
-# ---- pieces ------------------------------------------------------------------------------------------------------
+# ---- places ------------------------------------------------------------------------------------------------------
 
 
 def make_sums(limit_degree=6):
@@ -476,24 +479,27 @@ def test_the_limit_is_where_kernel_space_ends():
 def test_states_merge_without_being_changed(sizes):
     sums = make_sums()
     states = [sums.update(sums.start(), batch(n, i)) if n else sums.start() for i, n in enumerate(sizes)]
-    copies = [{i: sums.owned(s).pieces[i] for i in s.pieces} for s in states]
+    copies = [copy.deepcopy(s.places) for s in states]
     merged = sums.merge(*states)
     both = sums.start()
     for i, n in enumerate(sizes):
         both = sums.update(both, batch(n, i)) if n else both
-    assert merged.pieces.keys() == both.pieces.keys() <= {0, 1}
+    assert merged.places.keys() == both.places.keys() <= {0, 1}
     np.testing.assert_array_equal(merged.counts, both.counts)
-    for i, piece in merged.pieces.items():
-        assert type(piece) is type(both.pieces[i])
-        if isinstance(piece, Sums):
-            np.testing.assert_allclose(piece.gram, both.pieces[i].gram, rtol=1e-10, atol=1e-9)
+    for i, data in merged.places.items():
+        assert type(data) is type(both.places[i])
+        if isinstance(data, Statistics):
+            np.testing.assert_allclose(data.gram, both.places[i].gram, rtol=1e-10, atol=1e-9)
+            np.testing.assert_allclose(data.targets, both.places[i].targets, rtol=1e-10)
+            assert data.n == both.places[i].n == merged.counts[i]
         else:
-            assert len(piece) == len(both.pieces[i])
-    for state, copy in zip(states, copies, strict=True):
-        for i, piece in copy.items():
-            now = state.pieces[i]
+            assert len(data) == len(both.places[i])
+    for state, before in zip(states, copies, strict=True):
+        assert state.places.keys() == before.keys()
+        for i, data in before.items():
+            now = state.places[i]
             np.testing.assert_array_equal(
-                piece.Z if isinstance(piece, Points) else piece.gram, now.Z if isinstance(now, Points) else now.gram
+                data.Z if isinstance(data, Points) else data.gram, now.Z if isinstance(now, Points) else now.gram
             )
 
 

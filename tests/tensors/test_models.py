@@ -1,5 +1,3 @@
-import warnings
-
 import numpy as np
 import pytest
 
@@ -9,28 +7,6 @@ from nearfield.hyperparameters.blocks import make_blocks
 from nearfield.hyperparameters.likelihood import kernel_log_likelihood
 from nearfield.kernels import Kernel
 from nearfield.tensors.learning import BlockLikelihood
-from nearfield.tensors.models import cholesky, inverse_factor
-
-
-def test_a_matrix_that_is_not_positive_definite_is_mended_and_said_so():
-    good = torch.eye(3, dtype=torch.float64)
-    bad = torch.ones((3, 3), dtype=torch.float64) - 1e-14 * good
-    with pytest.warns(UserWarning, match="1 of the matrices"):
-        factors = cholesky(torch.stack([good, bad]), "test matrix")
-    torch.testing.assert_close(factors[0], good)
-    torch.testing.assert_close(factors[1] @ factors[1].mT, bad, atol=1e-10, rtol=0)
-
-
-def test_a_hopeless_matrix_is_refused():
-    with warnings.catch_warnings(), pytest.raises(RuntimeError, match="not positive definite"):
-        warnings.simplefilter("ignore")
-        cholesky(-torch.eye(3, dtype=torch.float64), "test matrix")
-
-
-def test_inverse_of_factors():
-    A = torch.randn((4, 5, 5), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    factor = cholesky(A @ A.mT + torch.eye(5), "")
-    torch.testing.assert_close(inverse_factor(factor) @ factor, torch.eye(5).double().expand(4, 5, 5))
 
 
 @pytest.mark.parametrize("ard", [False, True])

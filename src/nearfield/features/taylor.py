@@ -162,7 +162,7 @@ def squared_norms(degree: int, squares: Array) -> Array:
     """
     xp = namespace(squares)
     term = xp.exp(-squares)
-    total = +term
+    total = xp.asarray(term, copy=True)
     for n in range(1, degree + 1):
         term *= squares
         term *= 1 / n

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..common.arrays import Array, namespace
+from ..common.arrays import Array, like, namespace
 from ..common.warnings import warn
 from . import linalg
 
@@ -196,4 +196,5 @@ def inverse_of_lower(lower: Array) -> Array:
 def log_density(quadratic: Array, log_determinant: Array, n: Any) -> Array:
     """Logarithms (..., k) of Gaussian densities, from the quadratic forms (..., k) of `k` vectors of `n` numbers."""
     xp = namespace(quadratic)
-    return -0.5 * (xp.astype(quadratic, xp.float64) + (log_determinant + n * LOG_2PI)[..., None])
+    double = xp.astype(quadratic, xp.float64)
+    return -0.5 * (double + (log_determinant + like(n, double) * LOG_2PI)[..., None])
