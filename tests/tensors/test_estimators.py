@@ -112,7 +112,9 @@ def test_uneven_density_is_split_into_batches_that_fit():
     model = nf.LocalGPRegressor(**FIXED, **LOCAL)
     for expected, found in zip(*both(model, X, y, X[::40] + 0.01), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-7)
-    assert len({type(batch.models) for batch in model._predictor.batches}) == 2  # some in kernel space, some by features
+    assert (
+        len({type(batch.models) for batch in model._predictor.batches}) == 2
+    )  # some in kernel space, some by features
 
 
 def test_an_outlier_does_not_harm_the_cells():
