@@ -11,14 +11,15 @@ import time
 
 import numpy as np
 import torch
+from nearfield.tensors.predictor import TensorPredictor, place
 
 import _common as common
 import nearfield as nf
 from nearfield.kernels import Kernel
 from nearfield.local.by_radius import taylor_features
 from nearfield.local.plan import Plan
+from nearfield.solvers.factors import inverse_of_lower, tensor_cholesky
 from nearfield.tensors import cells, models
-from nearfield.tensors.predictor import TensorPredictor, place
 
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "n_scales": 1}
 LOCAL = {"spacing": 2.0, "radius": 3.5, "features": nf.TaylorFeatures(12)}
@@ -146,8 +147,8 @@ def stages(n, device, rate):
         gram.diagonal(dim1=-2, dim2=-1).add_(1.0)
     del phis
     n_bytes, operations = 16 * len(centers) * D**2, len(centers) * D**3 / 3
-    factors = add("Cholesky", lambda: [models.cholesky(gram, "") for gram in grams], n_bytes, operations)
-    add("inverse", lambda: [models.inverse_factor(factor) for factor in factors], n_bytes, operations)
+    factors = add("Cholesky", lambda: [tensor_cholesky(gram, "") for gram in grams], n_bytes, operations)
+    add("inverse", lambda: [inverse_of_lower(factor) for factor in factors], n_bytes, operations)
     predictor = TensorPredictor.fit(plan, data, placement, True)
     _, owner = add("nearest centres", lambda: predictor._nearest(X_test), 8 * 8 * n, 0)
     add(

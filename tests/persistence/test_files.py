@@ -20,6 +20,7 @@ import nearfield as nf
 from nearfield import io
 from nearfield.hyperparameters.learned import OnBound
 from nearfield.persistence import codec, container, files
+from nearfield.solvers.feature_space import FeatureSpace
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 12, (400, 2))
@@ -377,6 +378,11 @@ def reseal(path, change):
         container.write(handle, header, arrays)
 
 
+def feature_fields(header):
+    """Fields of the first local model in feature space."""
+    return next(stored for stored in header["parts"]["models"] if stored)["fields"]
+
+
 def hostile(where, value):
     def change(header, _):
         *outer, last = where
@@ -408,6 +414,9 @@ def hostile(where, value):
         ("local", hostile(["parameters", "n_jobs"], 10**9)),
         ("local, updated", hostile(["parts", "models"], [None])),
         ("local, updated", hostile(["parts", "models"], 5)),
+        ("local, updated", lambda header, _: feature_fields(header).update(n=-1)),
+        ("local, updated", lambda header, _: feature_fields(header).update(targets={"array": 0})),
+        ("local, updated", lambda header, _: feature_fields(header).update(precision={"array": 0})),
     ],
 )
 def test_a_file_made_to_mislead_is_refused_in_one_sentence(models, path, name, change):
@@ -417,11 +426,41 @@ def test_a_file_made_to_mislead_is_refused_in_one_sentence(models, path, name, c
         nf.load(path)
 
 
+def test_local_models_of_earlier_files_are_read_and_go_on(models, path):
+    """They were called `FeatureModel`, and did not tell the sums that only their likelihood needs."""
+    model = copy.deepcopy(models("local, updated"))
+    nf.save(model, path)
+
+    def earlier(header, _):
+        for stored in filter(None, header["parts"]["models"]):
+            fields = {name: stored["fields"][name] for name in ("factor", "cross", "coefficients")}
+            stored.update(object="FeatureModel", fields=fields)
+
+    reseal(path, earlier)
+    for _ in range(2):  # what such a model does not know is not in its own file either
+        loaded = nf.load(path)
+        spaces = [m for m in loaded._predictor.models if isinstance(m, FeatureSpace)]
+        assert len(spaces) > 3
+        assert all(np.isnan(space.log_likelihood()).all() for space in spaces)
+        assert_same(model, loaded)
+        nf.save(loaded, path)
+    for each in (model, loaded):
+        each.partial_fit(X[:30] + 0.2, y[:30])
+    assert_same(model, loaded)
+
+
+def test_local_models_tell_their_likelihood_after_loading(models, path):
+    model = models("local, updated")
+    nf.save(model, path)
+    for saved, loaded in zip(model._predictor.models, nf.load(path)._predictor.models, strict=True):
+        np.testing.assert_allclose(loaded.log_likelihood(), saved.log_likelihood(), rtol=1e-12)
+
+
 def test_factors_of_the_wrong_size_are_never_read_beyond_their_end(models, path):
     nf.save(models("local, updated"), path)
 
     def shrink(header, arrays):
-        first = next(m for m in header["parts"]["models"] if m)["fields"]["factor"]["array"]
+        first = feature_fields(header)["factor"]["array"]
         arrays[first] = np.asfortranarray(arrays[first][:3, :3])
 
     reseal(path, shrink)

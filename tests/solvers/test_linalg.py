@@ -49,6 +49,8 @@ def test_cholesky_and_solves(n, dtype):
     assert_allclose(lower @ linalg.solve_lower(L, np.array(B, order="F")), B, rtol=tolerance, atol=tolerance)
     transposed = linalg.solve_lower(L, np.array(B, order="F"), transposed=True)
     assert_allclose(lower.T @ transposed, B, rtol=tolerance, atol=tolerance)
+    both = linalg.solve_both(L, np.array(B, order="F"))
+    assert_allclose(lower @ (lower.T @ both), B, rtol=tolerance, atol=tolerance)
     rows = linalg.solve_lower_rows(L, np.array(B, order="C"))
     assert rows.flags.c_contiguous
     assert_allclose(lower @ rows, B, rtol=tolerance, atol=tolerance)
@@ -126,5 +128,7 @@ def test_factors_of_another_shape_type_or_order_are_refused():
     for L in (np.eye(3, order="F"), np.eye(4, dtype=np.float32, order="F"), np.tri(4)):
         with pytest.raises(ValueError, match="factor"):
             linalg.solve_lower(L, B)
+        with pytest.raises(ValueError, match="factor must have shape"):
+            linalg.solve_both(L, B)
         with pytest.raises(ValueError, match="factor"):
             linalg.solve_lower_rows(L, rows)

@@ -71,6 +71,7 @@ def _fit_group(plan: Plan, data: TrainingSet, centers: Floats, near: list[Intege
 
 
 def _fit_around(plan: Plan, data: TrainingSet, center: Floats, near: Integers) -> LocalModel:
+    near = np.sort(near)  # so that the same points give the same model to the last digit, whatever else there is
     return fit_one(plan, data.X[near] - center, data.y[near], data.noise[near])
 
 
