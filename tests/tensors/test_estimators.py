@@ -281,6 +281,28 @@ def test_arrays_and_tensors_do_not_mix(name):
         model.predict(torch.as_tensor(X_test)[:, :1])
 
 
+@pytest.mark.parametrize("name", ["exact", "Taylor", "Fourier", "local"])
+def test_a_saved_model_is_one_of_arrays(name, tmp_path):
+    X, y, X_test = problem(n=300)
+    estimators = {
+        "exact": nf.ExactGPRegressor(**FIXED),
+        "Taylor": nf.FeatureGPRegressor(nf.TaylorFeatures(20), **FIXED),
+        "Fourier": nf.FeatureGPRegressor(nf.FourierFeatures(40, random_state=0), **FIXED),
+        "local": nf.LocalGPRegressor(**FIXED, **LOCAL),
+    }
+    model = estimators[name].fit(torch.as_tensor(X[:200]), torch.as_tensor(y[:200]))
+    if name != "exact":
+        model.partial_fit(torch.as_tensor(X[200:]), torch.as_tensor(y[200:]))
+    nf.save(model, tmp_path / "model.nf")
+    loaded = nf.load(tmp_path / "model.nf")
+    for tensor, array in zip(
+        model.predict(torch.as_tensor(X_test), return_std=True), loaded.predict(X_test, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(array, tensor.numpy(), rtol=1e-9, atol=1e-9)
+    if name != "exact":
+        loaded.partial_fit(X[:10], y[:10])
+
+
 @pytest.mark.parametrize("centers", ["grid", "net"])
 @pytest.mark.parametrize("open_centers", [True, False])
 def test_blended_predictions_are_those_of_numpy(centers, open_centers):
@@ -315,7 +337,6 @@ def test_what_needs_arrays_says_so(tmp_path):
     for call in (
         model.predict_grid,
         lambda: model.to_html(tmp_path / "a.html"),
-        lambda: nf.save(model, tmp_path / "a"),
     ):
         with pytest.raises(ValueError, match=r"NumPy arrays|pickle"):
             call()

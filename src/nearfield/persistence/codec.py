@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..common.arrays import is_tensor, on_host
 from ..common.types import Floats
 from ..features import FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures
 from ..features.fourier import DenseFrequencies, StructuredFrequencies
@@ -107,6 +108,9 @@ def encode(value: Any, arrays: list[Array]) -> Any:
     NotStorableError
         Where some part has a type that no file can hold.
     """
+    if is_tensor(value):  # a file belongs to no device
+        value = on_host(value)
+        value = value.item() if value.ndim == 0 else value.astype(np.float64 if value.dtype.kind == "f" else np.int64)
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | str):

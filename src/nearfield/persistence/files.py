@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..common import memory
+from ..common.arrays import is_tensor, on_host
 from ..common.files import atomic
 from ..common.fitting import note_fitted
 from ..common.types import Floats
@@ -184,6 +185,7 @@ def save(model: Any, path: str | os.PathLike[str], metadata: dict[str, Any] | No
     Notes
     -----
     A parameter that belongs to the process is stored as None: `progress`, and a generator given as `random_state`.
+    A model fitted on tensors is stored, and loaded, as one of NumPy arrays in double precision.
     The training data is in the file of a local or an exact model, since they predict from it.
     """
     class_name = type(model).__name__
@@ -267,11 +269,15 @@ def _parts(model: Any) -> dict[str, Any]:
         p = model._predictor
         if type(p) is not LocalPredictor:
             raise ValueError(f"A local model kept as {type(p).__name__} cannot be saved: use pickle or skops for it.")
+        data, models = p.data, p.stored()
+        if is_tensor(data.X):
+            data = TrainingSet.of(*(on_host(a).astype(np.float64) for a in (data.X, data.y[:, :-1], data.noise)))
+            models = None
         return {
             "plan": p.plan,
-            "data": p.data,
+            "data": data,
             "placement": p.placement,
-            "models": p.stored(),
+            "models": models,
             "open_centers": p.open_centers,
         }
     if isinstance(model, ExactGPRegressor):
