@@ -39,8 +39,9 @@ $(VENV)/.reproduce-installed: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.demo-installed  ## a GP map with its uncertainty, and how far it is from the exact GP
 	$(BIN)/nearfield demo
 
+# One worker per core, and one thread of BLAS each, so that they do not wait for each other.
 test: $(VENV)/.test-installed  ## run the tests
-	$(BIN)/python -m pytest
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
 
 # An environment of its own; pyproject.toml alone says what is oldest.
 $(VENV)-oldest/.installed: pyproject.toml tools/oldest.py
@@ -50,7 +51,7 @@ $(VENV)-oldest/.installed: pyproject.toml tools/oldest.py
 	@touch $@
 
 test-oldest: $(VENV)-oldest/.installed  ## run the tests with the oldest versions supported
-	$(VENV)-oldest/bin/python -m pytest
+	OPENBLAS_NUM_THREADS=1 $(VENV)-oldest/bin/python -m pytest --numprocesses auto
 
 test-pythons:  ## run the tests with every other Python of this machine
 	for version in 3.12 3.13 3.14; do \
@@ -67,7 +68,7 @@ coverage: $(VENV)/.dev-installed  ## run the tests and list the lines that none 
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-check: $(VENV)/.dev-installed  ## style and types
+check: $(VENV)/.dev-installed  ## style, types, and the layers of the folders
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

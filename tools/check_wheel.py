@@ -51,7 +51,7 @@ def check_files(wheel: Path, sdist: Path) -> None:
     source = ROOT / "src"
     package = {p.relative_to(source).as_posix() for p in (source / "nearfield").rglob("*") if p.is_file()}
     package = {name for name in package if "__pycache__" not in name}
-    assert {"nearfield/py.typed", "nearfield/experiments/published.csv", "nearfield/webpage/page.js"} <= package
+    assert {"nearfield/py.typed", "nearfield/reproduction/published.csv", "nearfield/reporting/page/page.js"} <= package
     inside = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert inside == package, f"only in the wheel or only in src: {sorted(inside ^ package)}"
 
