@@ -46,7 +46,7 @@ def traced(work, stop_at):
     def on_call(frame, event, argument):
         if not frame.f_code.co_filename.startswith(HOME):
             return None
-        if not frame.f_code.co_filename.endswith("_parallel.py"):
+        if not frame.f_code.co_filename.endswith("threads.py"):
             return on_line
         if frame.f_lasti <= 2:  # a beginning, and not a generator that goes on
             count()
