@@ -11,6 +11,7 @@ from nearfield.local import predictor as predictor_module
 from nearfield.local.centers import Lattice, Placement, place
 from nearfield.local.engine import RaggedEngine
 from nearfield.local.features import LocalFeatures
+from nearfield.local.model import mean_and_variance
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.plan import Plan
 from nearfield.local.predictor import LocalPredictor
@@ -234,7 +235,7 @@ def test_blending_is_the_weighted_mean_of_the_models_of_the_centres():
     X = X[cdist(X, centers).min(axis=1) < 1.4]
     mean, variance = model.predict_blended(X, True)
     for i, weights in enumerate(weights_by_center(centers, X, 1.4)):
-        parts = [model.models[c].predict(model.plan, X[i : i + 1] - centers[c], True) for c in range(len(centers))]
+        parts = [mean_and_variance(model.plan, model.models[c], X[i : i + 1] - centers[c]) for c in range(len(centers))]
         np.testing.assert_allclose(mean[i], sum(w * m[0] for w, (m, _) in zip(weights, parts, strict=True)), atol=1e-12)
         np.testing.assert_allclose(variance[i], sum(w * v[0] for w, (_, v) in zip(weights, parts, strict=True)))
     np.testing.assert_allclose(model.predict_blended(X, False)[0], mean, atol=1e-14)

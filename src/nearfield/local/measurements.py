@@ -18,6 +18,7 @@ from . import choices
 from .choices import CHEAPEST, CLOSEST, Candidate, Choice, Request, Trial, exact, exact_cost
 from .neighbourhoods import TrainingSet
 
+CONFIRMED_SHARE = 0.8  # of the tolerance that a confirmed figure with its error may take up
 CONFIRMATIONS = 3  # sets of probes that a choice is held against, at most
 
 
@@ -137,8 +138,12 @@ class Measurements:
         return Choice(best.candidate, best.divergence, best.error, met, reason, tuple(self.trials), n_probes)
 
     def _holds(self, trial: Trial) -> bool:
-        """Whether a trial by probes that had no part in the choice meets the tolerance, with room for its error."""
-        return trial.divergence + self.n_errors * trial.error <= self.request.tolerance
+        """Whether a trial by probes that had no part in the choice meets the tolerance, with room for its error.
+
+        Most of the distance may come from few places, which the probes may have missed: so there is room for two
+        standard errors at least, and some more.
+        """
+        return trial.divergence + max(self.n_errors, 2.0) * trial.error <= CONFIRMED_SHARE * self.request.tolerance
 
     def _confirmed(self, best: Trial) -> tuple[Trial, int]:
         """A choice measured at probes that had no part in it, and how many they are.
