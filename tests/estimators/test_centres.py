@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nearfield import ExactGPRegressor, LocalGPRegressor, MaclaurinFeatures, TaylorFeatures, metrics
+from nearfield.local import by_number
 from nearfield.sources import ArraySource
 
 ONE = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.05, "n_scales": 1, "random_state": 0}
@@ -22,6 +23,22 @@ def data(n=2500, d=2, width=WIDTH, seed=0):
 def sparse():
     """Points a length scale apart, where neighbourhoods of two scales are so many nearest points."""
     return data(1600, width=48.0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_choice_for_all_kinds():
+    """What is chosen does not depend on the kind of centres, and takes most of the time of a fit."""
+    original, made = by_number.choose, {}
+
+    def choose(kernel, data, request, *options):
+        key = (kernel.variance, len(data.X), data.X.sum(), data.y.sum(), request.tolerance, request.kernel_space)
+        if key not in made:
+            made[key] = original(kernel, data, request, *options)
+        return made[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(by_number, "choose", choose)
+        yield
 
 
 def held_out(n=300, width=WIDTH):
