@@ -473,6 +473,7 @@ def test_a_small_file_cannot_ask_for_a_large_model(models, path, monkeypatch):
     enlarged = hostile(["parts", "plan", "fields", "radius"], 1e9)  # every model would hold all points
     nf.save(models("local, kernel space"), path)
     reseal(path, enlarged)
+    exact = models("exact")
     monkeypatch.setattr("nearfield.common.memory.available", lambda: 10**7)
     assert nf.load(path)._predictor.models == []  # each is made when it is asked, and let go
     monkeypatch.setattr("nearfield.common.memory.available", lambda: 10**6)
@@ -482,7 +483,7 @@ def test_a_small_file_cannot_ask_for_a_large_model(models, path, monkeypatch):
     reseal(path, enlarged)
     with pytest.raises(MemoryError, match="local models"):
         nf.load(path)
-    nf.save(models("exact"), path)
+    nf.save(exact, path)
     monkeypatch.setattr("nearfield.common.memory.available", lambda: 10**6)
     with pytest.raises(MemoryError, match="exact"):
         nf.load(path)
