@@ -41,7 +41,7 @@ demo: $(VENV)/.demo-installed  ## a GP map with its uncertainty, and how far it 
 
 # One worker per core, and one thread of BLAS each, so that they do not wait for each other.
 test: $(VENV)/.test-installed  ## run the tests
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 # An environment of its own; pyproject.toml alone says what is oldest.
 $(VENV)-oldest/.installed: pyproject.toml tools/oldest.py
@@ -51,7 +51,7 @@ $(VENV)-oldest/.installed: pyproject.toml tools/oldest.py
 	@touch $@
 
 test-oldest: $(VENV)-oldest/.installed  ## run the tests with the oldest versions supported
-	OPENBLAS_NUM_THREADS=1 $(VENV)-oldest/bin/python -m pytest --numprocesses auto
+	OPENBLAS_NUM_THREADS=1 $(VENV)-oldest/bin/python -m pytest --numprocesses auto --dist loadfile
 
 test-pythons:  ## run the tests with every other Python of this machine
 	for version in 3.12 3.13 3.14; do \
