@@ -57,9 +57,9 @@ class LocalGPRegressor(GPRegressor):
         either, neighbourhoods of few points are solved in kernel space, unless `radius` is None.
     correction : bool, default=True
         Give back what the features cannot represent as independent noise.
-    blend : bool, default=False
-        Predictions that are continuous from centre to centre, at two to three times the cost of prediction. Not where
-        several length scales end with neighbourhoods by number; that is said in a warning.
+    blend : bool, default=True
+        Predictions that are continuous from centre to centre. Without, each is by the nearest centre alone, in about
+        two thirds of the time.
     centers : str, int or array of shape (n_centers, n_features), default="auto"
         "grid": middles of the occupied cells of a lattice (the choice of "auto" up to three columns); "net": a greedy
         covering (its choice beyond); "farthest": farthest-point clustering; "kmeans", "random": with `n_centers`;
@@ -103,7 +103,7 @@ class LocalGPRegressor(GPRegressor):
         radius: Any = "auto",
         features: Any = "auto",
         correction: bool = True,
-        blend: bool = False,
+        blend: bool = True,
         centers: Any = "auto",
         n_centers: int | None = None,
         open_centers: bool = True,
@@ -313,7 +313,7 @@ class LocalGPRegressor(GPRegressor):
         return self._predict_points(self._validate_test(X), return_std, include_noise)
 
     def _predict_points(self, X: Any, return_std: bool, include_noise: bool) -> Any:
-        mean, variance = self._fitted.predict(X, return_std, bool(self.blend) and self._fitted.spacing is not None)
+        mean, variance = self._fitted.predict(X, return_std, bool(self.blend))
         mean = self._shaped(mean)
         return (mean, self._std(variance, include_noise)) if return_std else mean
 

@@ -13,16 +13,15 @@ from itertools import product
 from ..common.arrays import Array, like, namespace, sum_runs
 from .centers import Lattice
 
-REACH = 1.15  # of the spacing: how far from a centre it has a weight
-BAND = 0.25  # of a cell's side, on both sides of a border
+TINY = 1e-12  # length scales: a place on a centre
+CLOSE = 1.25  # times the distance to the nearest centre, up to which others have a weight
+REACH = 1.15  # of the spacing: where opened cells have taken over from the centres
+BAND = 0.15  # of a cell's side, on both sides of a border
 
 
-def reach_of_centers(distance: Array, spacing: float) -> Array:
-    """How far centres reach as seen from each point (m,), whose nearest centre is at `distance` (m,).
-
-    Beyond the spacing, centres reach as much farther as they must to have a weight at all.
-    """
-    return REACH * namespace(distance).clip(distance, spacing, None)
+def reach_of_centers(distance: Array) -> Array:
+    """How far centres reach as seen from each point (m,), whose nearest centre is at `distance` (m,)."""
+    return CLOSE * namespace(distance).clip(distance, TINY, None)
 
 
 def weights_of_centers(centers: Array, X: Array, counts: Array, owner: Array, reach: Array) -> Array:
@@ -45,8 +44,7 @@ def weights_of_centers(centers: Array, X: Array, counts: Array, owner: Array, re
     """
     xp = namespace(X)
     squares = xp.sum((xp.repeat(X, counts, axis=0) - centers[owner]) ** 2, axis=1) / xp.repeat(reach, counts) ** 2
-    # A high power: near the rim of its reach a model is at its worst, and its weight should be small well before.
-    weights = xp.clip(1.0 - squares, 0.0, None) ** 3
+    weights = xp.clip(1.0 - squares, 0.0, None) ** 2
     return weights / xp.repeat(sum_runs(weights, counts), counts)
 
 

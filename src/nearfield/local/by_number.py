@@ -1,35 +1,38 @@
 """Neighbourhoods by number, for kernels of several length scales.
 
-No radius suits a kernel that knows the building and the region: what counts is to have the nearest points, in kernel
-space, where any sum of Gaussians is exact. Cells hold an equal number of points, so that they are small where data are
-dense. How many neighbours are needed is measured at probes, as in `by_radius`. Where data are so evenly spread that a
-radius does as well, features for each length scale, side by side, are far cheaper, and are measured beside them.
+No radius suits a kernel that knows the building and the street: what counts is to have the nearest points, in kernel
+space, where any sum of Gaussians is exact. Cells are small where data are dense. How many neighbours are needed is
+measured at probes, as in `by_radius`, near the data and in their gaps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.spatial import cKDTree
 
+from .. import metrics
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
-from ..features.taylor import n_monomials
 from ..kernels import Kernel
-from .by_radius import MAX_FEATURES, taylor_features
-from .centers import Leaves, leaves
+from . import graded
+from .centers import leaves
 from .choices import ALWAYS_EXACT_UP_TO, Candidate, Choice, Request, Trial, without_measuring
+from .depth import Depth, fit_cell
+from .gaps import MAX_COLUMNS
 from .measurements import Measurements
 from .neighbourhoods import TrainingSet
 from .plan import Plan
-from .probes import Cell, NeighbourhoodSample, ProbeNeighbourhood, cell_radius, uniform_in_cell
+from .probes import Cell, NeighbourhoodSample, ProbeNeighbourhood
 
-COUNTS = (30, 50, 75, 100, 150, 200, 300, 400, 600, 800)
+COUNTS = (30, 50, 75, 100, 150, 200, 300, 400, 600, 800, 1200, 1600)
+MOST_POINTS = (400, 800, 1600, 3200)  # of the reference around a probe: more where twice the neighbours found are not in it
 CELL_SHARES = (8, 4)  # neighbours per point of a cell: smaller cells are more accurate, larger ones cheaper
-NEIGHBOURHOODS, PROBES, FAR = 48, 3, 400
-# Families with features: radius over that of the neighbours needed, spacing over radius, degree over squared radius.
-FAMILIES = ((1.0, 0.5, 1.1), (1.15, 0.5, 1.1), (1.0, 0.7, 1.1), (1.0, 0.5, 0.9), (0.9, 0.5, 1.1), (1.15, 0.6, 0.9))
+NEAR = (0.4, 0.6)  # the same, as half a diagonal over the distance to the last neighbour
+DEPTHS = (8.0, 3.0, 1.0, 0.3, 0.1)  # times the tolerance, that the farther half of the neighbours may contribute
+NEIGHBOURHOODS, PROBES = 48, 3
 
 
 def choose(
@@ -48,155 +51,192 @@ def choose(
 
 @dataclass(frozen=True, eq=False)
 class NearestNeighbourhood(ProbeNeighbourhood):
-    """The nearest points of some probes and some from afar; each probe has a cell of its own.
+    """The nearest points of some probes; each probe has a cell of its own.
 
     Attributes
     ----------
-    n_near : int
-        How many of the points, the first ones, are the nearest; the others are from farther and farther away.
-    leaves : dict
-        Leaves by number of points and of neighbours, once they were asked for.
+    locate : callable
+        From a candidate to the cells of the probes: middles (m, d), relative to the first probe, and half diagonals.
+    located : dict
+        What it answered, by number of neighbours and size of cells.
+    deepest : list of one int
+        Most neighbours that a cell has taken so far.
     """
 
-    n_near: int
-    leaves: dict[tuple[int, int], Leaves] = field(default_factory=dict)
+    locate: Callable[[Candidate], tuple[Floats, Floats]]
+    located: dict[tuple[int | None, float | None], tuple[Floats, Floats]] = field(default_factory=dict)
+    deepest: list[int] = field(default_factory=lambda: [0])
 
     def cells(self, candidate: Candidate) -> Iterator[Cell]:
         """The cell that each probe falls into."""
-        for i, probe in enumerate(self.probes):
-            if candidate.cell_points is None:
-                reach = cell_radius(len(probe)) * candidate.spacing
-                center = probe + candidate.spacing * self.directions[i]
-                in_cell = float(np.sum(np.sum((self.sample.X - center) ** 2, axis=1) <= reach**2))
-            else:
-                center, in_cell = self._leaf(probe, candidate)
-            yield Cell(center, np.array([i]), max(in_cell, 1.0))
+        for i, (middle, half) in enumerate(zip(*self._located(candidate), strict=True)):
+            # A cell that is nearly cubic has the volume of a ball of so much less than half its diagonal.
+            in_cell = float(np.sum(np.sum((self.sample.X - middle) ** 2, axis=1) <= (0.8 * half) ** 2))
+            yield Cell(middle, np.array([i]), max(in_cell, 1.0))
 
-    def _leaf(self, probe: Floats, candidate: Candidate) -> tuple[Floats, float]:
-        """Middle of the leaf that serves a probe and how many points it holds; the probe itself where none does."""
-        n_points, count = candidate.cell_points, candidate.plan.count
-        assert n_points is not None
-        assert count is not None
-        if (n_points, count) not in self.leaves:
-            self.leaves[n_points, count] = leaves(self.sample.X[: self.n_near], n_points, count)
-        cells = self.leaves[n_points, count]
-        distances = np.sum((cells.middles - probe) ** 2, axis=1) ** 0.5
-        nearest = int(np.argmin(distances))
-        if distances[nearest] > cells.reach[nearest]:
-            return probe, 1.0
-        return cells.middles[nearest], float(cells.sizes[nearest])
+
+    def _located(self, candidate: Candidate) -> tuple[Floats, Floats]:
+        key = candidate.plan.count, candidate.near or candidate.cell_points
+        if key not in self.located:
+            self.located[key] = self.locate(candidate)
+        return self.located[key]
+
+    def divergence(self, candidate: Candidate) -> float:
+        """See `ProbeNeighbourhood`; cells take as many neighbours as their depth asks for."""
+        sample, values = self.sample, []
+        for (middle, (i,), _), half in zip(self.cells(candidate), self._located(candidate)[1], strict=True):
+            order = np.argsort(np.sum((sample.X - middle) ** 2, axis=1), kind="stable")
+
+            def nearest(count: int, order: Integers = order, middle: Floats = middle) -> tuple[Floats, Floats, Floats]:
+                near = order[:count]
+                return sample.X[near] - middle, sample.y[near], sample.noise[near]
+
+            model = fit_cell(candidate.plan, candidate.depth, nearest, len(order), half)
+            mean, variance = model.mean_and_variance(self.probes[i : i + 1] - middle)
+            k, noise = mean.shape[1] - 1, self.probe_noise[i]
+            values.append(
+                metrics.kl_divergence(
+                    mean[0, :k],
+                    np.full(k, variance[0] + noise),
+                    self.mean[i, :k],
+                    np.full(k, self.variance[i] + noise),
+                )
+            )
+            self.deepest[0] = max(self.deepest[0], len(model.X))
+        return float(np.mean(values))
 
 
 class NumberSearch(Measurements):
-    """Candidates whose neighbourhoods are so many nearest points, and some with features beside them."""
+    """Candidates whose neighbourhoods are so many nearest points."""
 
     # Most of the distance may come from few places, which the probes may have missed.
     share, n_errors = 0.4, 2.0
 
     probed: list[NearestNeighbourhood]
+    most = MOST_POINTS[0]
 
     def make_probed(self, group: int) -> list[NearestNeighbourhood]:
         """See `Measurements`."""
-        rows = self.probe_rows[group]
-        return make_neighbourhoods(self.kernel, self.data, rows, self.request.tolerance, self.n_jobs, self.rng)
+        chosen = self.rng.choice(self.probe_rows[group], NEIGHBOURHOODS, replace=False)
+        return self._neighbourhoods(self.data.X[chosen], chosen, self.probe_rows[group])
+
+    def search_gaps(self, candidate: Candidate) -> tuple[Candidate, Trial | None]:
+        """See `Measurements`; cells are made to take more neighbours where that is not enough."""
+        if candidate.near is None:
+            return candidate, None
+        depth = Depth(DEPTHS[0] * self.request.tolerance, MOST_POINTS[-1], float(np.median(self.data.noise)))
+        candidate = replace(candidate, depth=depth)
+        places = self.places.in_gaps(NEIGHBOURHOODS, self.rng)
+        if len(places) == 0:
+            return candidate, None
+        probed = self._neighbourhoods(places, None, None)
+        for factor in DEPTHS:
+            candidate = replace(candidate, depth=replace(depth, excess=factor * self.request.tolerance))
+            trial = self.measure_at(candidate, probed)
+            while 2 * max(probe.deepest[0] for probe in probed) > self.most and self.most < MOST_POINTS[-1]:
+                self.most = min(2 * self.most, MOST_POINTS[-1])
+                probed = self._neighbourhoods(places, None, None)
+                trial = self.measure_at(candidate, probed)
+            if self.holds(trial):
+                break
+        return candidate, trial
 
     def search(self) -> Trial | None:
         """See `Measurements`."""
-        self.probed = self.make_probed(0)
-        counts = self._counts()
-        best: Trial | None = None
-        low, high = 0, len(counts) - 1
-        while low <= high:
-            middle = (low + high) // 2
-            trial = self.measure(self._candidate(counts[middle], CELL_SHARES[0]))
-            if self.meets(trial):
-                best, high = trial, middle - 1
-            else:
-                low = middle + 1
+        for most in MOST_POINTS:
+            self.most = min(most, len(self.data.X) - PROBES)
+            self.trials.clear()
+            self.probed = self.make_probed(0)
+            counts = self._counts()
+            best, low = self._fewest(counts)
+            if best is not None or self.most < most:
+                break
         if best is None:
             return self.closest()
-        others = [self._candidate(count, CELL_SHARES[1]) for count in counts[low : low + 2]]
-        if not self.request.kernel_space:
-            others += self._with_features(counts[low])
-        for candidate in others:
+        for count in counts[low : low + 2]:
+            candidate = self._candidate(count, 1)
             if self.cost(candidate) < best.cost:
                 trial = self.measure(candidate)
                 best = trial if self.meets(trial) else best
         return best
+
+    def _fewest(self, counts: list[int]) -> tuple[Trial | None, int]:
+        """Trial of the fewest neighbours that meet the tolerance, by bisection, and their place among `counts`."""
+        best: Trial | None = None
+        low, high = 0, len(counts) - 1
+        while low <= high:
+            middle = (low + high) // 2
+            trial = self.measure(self._candidate(counts[middle], 0))
+            if self.meets(trial):
+                best, high = trial, middle - 1
+            else:
+                low = middle + 1
+        return best, low
 
     def larger(self, candidate: Candidate) -> Iterator[Candidate]:
         """See `Measurements`."""
         assert candidate.plan.count is not None
         for count in self._counts():
             if count > candidate.plan.count:
-                yield self._candidate(count, CELL_SHARES[0])
+                yield self._candidate(count, 0)
 
     def _counts(self) -> list[int]:
-        return [count for count in COUNTS if 1.5 * count <= self.probed[0].n_near]
+        return [count for count in COUNTS if 2 * count <= self.most] or [min(COUNTS[0], self.most)]
 
-    def _candidate(self, count: int, share: int) -> Candidate:
-        plan = Plan(self.kernel, None, None, count=count)
-        return Candidate(np.inf, plan, f"the {count} nearest points in kernel space", max(count // share, 4))
+    def _candidate(self, count: int, size: int) -> Candidate:
+        """So many neighbours, in cells of one of two sizes."""
+        plan, label = Plan(self.kernel, None, None, count=count), f"the {count} nearest points in kernel space"
+        if self.data.X.shape[1] <= MAX_COLUMNS:
+            return Candidate(np.inf, plan, label, near=NEAR[size])
+        return Candidate(np.inf, plan, label, cell_points=max(count // CELL_SHARES[size], 4))
 
-    def _with_features(self, count: int) -> list[Candidate]:
-        """Candidates with features, whose radius holds about the number of neighbours found to be needed."""
-        d = self.data.X.shape[1]
-        if d > 3 or self.kernel.length_scales.shape[1] > 1:
-            return []
-        reach = [
-            np.partition(np.sum((p.sample.X - probe) ** 2, axis=1), count - 1)[count - 1] ** 0.5
-            for p in self.probed
-            for probe in p.probes
-        ]
-        candidates = []
-        for wider, ratio, richness in FAMILIES:
-            radius = float(f"{wider * np.median(reach):.3g}")
-            degree = int(np.ceil(richness * radius**2))
-            if n_monomials(d, degree) > MAX_FEATURES:
-                continue
-            features = taylor_features(self.kernel, d, radius, degree)
-            # Where there are fewer points than half of what is needed, the nearest are taken, in kernel space.
-            plan = Plan(self.kernel, radius, features, count=count // 2)
-            label = "Taylor features of degrees " + ", ".join(str(p) for p in features.degrees)
-            candidates.append(Candidate(float(f"{ratio * radius:.3g}"), plan, label))
-        return candidates
+    def _neighbourhoods(
+        self, origins: Floats, rows: Integers | None, allowed: Integers | None
+    ) -> list[NearestNeighbourhood]:
+        """Neighbourhoods of places (m, d), which are these rows of the data, or lie in gaps."""
+        data, d = self.data, self.data.X.shape[1]
+        size = min(self.most, len(data.X) - PROBES)
+        seeds = self.rng.randint(2**31 - 1, size=len(origins))
+        exact = Plan(self.kernel, None, None)
+        may_be_probe = np.zeros(len(data.X), dtype=bool)
+        may_be_probe[allowed if allowed is not None else slice(0)] = True
+        tree = cKDTree(data.X) if d <= MAX_COLUMNS else None
+        low, high = graded.covering_box(data.X, self.kernel.length_scales)
+        typical = float(np.median(data.noise))
 
+        def make(i: int) -> NearestNeighbourhood:
+            origin, random = origins[i], np.random.RandomState(seeds[i])
+            distance, around = data.tree.query(origin[None], k=size + PROBES)
+            around = around[0]
+            if rows is None:
+                # Further places that are as far from the data, or nearly.
+                places = origin + random.uniform(-0.3, 0.3, (PROBES, d)) * distance[0, 0]
+                places[0], near, noise = origin, around[:size], np.full(PROBES, typical)
+            else:
+                around = np.concatenate([[rows[i]], around[around != rows[i]]])
+                # Beside the point itself, a few of its near neighbours are set aside too.
+                nearby = 1 + np.flatnonzero(may_be_probe[around[1 : 1 + min(100, size // 4)]])
+                probes = np.append(0, random.permutation(nearby)[: PROBES - 1])
+                places, noise, near = data.X[around[probes]], data.noise[around[probes]], np.delete(around, probes)
+            sample = NeighbourhoodSample.of(data.X[near] - origin, data.y[near], data.noise[near])
 
-def make_neighbourhoods(
-    kernel: Kernel,
-    data: TrainingSet,
-    rows: Integers,
-    tolerance: float,
-    n_jobs: int | None,
-    rng: np.random.RandomState,
-) -> list[NearestNeighbourhood]:
-    """Neighbourhoods of probes, which are random ones of the given rows."""
-    n, d = data.X.shape
-    size = min(1200 if tolerance >= 5e-4 else 2000, n - PROBES)
-    chosen = rng.choice(rows, NEIGHBOURHOODS, replace=False)
-    directions = uniform_in_cell(NEIGHBOURHOODS * PROBES, d, rng).reshape(NEIGHBOURHOODS, PROBES, d)
-    seeds = rng.randint(2**31 - 1, size=NEIGHBOURHOODS)
-    # What long scales say comes from afar, where the nearest points may all lie on one side.
-    pool = rng.choice(n, min(n, 5000), replace=False)
-    allowed = np.zeros(n, dtype=bool)
-    allowed[rows] = True
-    exact = Plan(kernel, None, None)
+            def locate(candidate: Candidate) -> tuple[Floats, Floats]:
+                plan = candidate.plan
+                assert plan.count is not None
+                if candidate.near is not None and tree is not None:
+                    inside = np.clip(places, low, high)
+                    middles, halves, owner = graded.cells(low, high, tree, plan.count, candidate.near, 1, inside)
+                    return middles[owner] - origin, halves[owner]
+                assert candidate.cell_points is not None
+                found = leaves(sample.X, candidate.cell_points, plan.count)
+                distances = np.sum((found.middles - (places - origin)[:, None]) ** 2, axis=2) ** 0.5
+                nearest = np.argmin(distances, axis=1)
+                lost = distances.min(axis=1) > found.reach[nearest]
+                middles = np.where(lost[:, None], places - origin, found.middles[nearest])
+                return middles, np.where(lost, 0.0, found.reach[nearest])
 
-    def make(i: int) -> NearestNeighbourhood:
-        origin = data.X[chosen[i]]
-        around = data.tree.query(origin[None], k=size + PROBES, return_distance=False)[0]
-        around = np.concatenate([[chosen[i]], around[around != chosen[i]]])
-        # Beside the point itself, a few of its near neighbours are set aside too.
-        nearby = 1 + np.flatnonzero(allowed[around[1 : 1 + min(100, size // 4)]])
-        others = np.random.RandomState(seeds[i]).permutation(nearby)[: PROBES - 1]
-        probes, near = np.append(around[0], around[others]), np.delete(around, np.append(0, others))
-        far = np.setdiff1d(pool, around)
-        far = far[np.argsort(np.sum((data.X[far] - origin) ** 2, axis=1))]
-        ranks = np.unique(np.geomspace(1, max(len(far), 1), FAR).astype(np.int64))[: len(far)] - 1
-        kept = np.concatenate([near, far[ranks]])
-        sample = NeighbourhoodSample.of(data.X[kept] - origin, data.y[kept], data.noise[kept])
-        return NearestNeighbourhood.solved(
-            exact, sample, data.X[probes] - origin, data.noise[probes], directions[i], n_near=len(near)
-        )
+            return NearestNeighbourhood.solved(
+                exact, sample, places - origin, noise, np.zeros((len(places), d)), locate=locate
+            )
 
-    return thread_map(make, range(NEIGHBOURHOODS), n_jobs)
+        return thread_map(make, range(len(origins)), self.n_jobs)

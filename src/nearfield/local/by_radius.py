@@ -21,10 +21,11 @@ from .measurements import Measurements
 from .neighbourhoods import TrainingSet
 from .one_center import OneCenterSearch, maclaurin_features
 from .plan import Plan
-from .probes import ProbeNeighbourhood, make_neighbourhoods
+from .probes import ProbeNeighbourhood, gap_neighbourhoods, make_neighbourhoods
 
 MAX_FEATURES = 1300
 RADII = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0)
+GAPS = 48  # places in gaps that are measured
 LACK = 1e-4  # share of a long scale's variance that its features may lack at the end of the neighbourhood
 
 
@@ -170,6 +171,19 @@ class RadiusSearch(Measurements):
             if wider is None:
                 return
             yield wider
+
+    def search_gaps(self, candidate: Candidate) -> tuple[Candidate, Trial | None]:
+        """See `Measurements`."""
+        places = self.places.in_gaps(GAPS, self.rng) if self.make is make_neighbourhoods else self.data.X[:0]
+        if len(places) == 0:
+            return candidate, None
+        probed = gap_neighbourhoods(self.kernel, self.data, places, self.radius, self.n_jobs, self.rng)
+        trial = self.measure_at(candidate, probed)
+        for wider in self.larger(candidate):
+            if self.holds(trial):
+                break
+            trial = self.measure_at(wider, probed)
+        return trial.candidate, trial
 
     def _smallest_radius(self) -> Trial | None:
         """Smallest radius, by bisection, at which the plain family meets the tolerance, or else the closest trial."""

@@ -248,6 +248,8 @@ class Placement:
         Cell of each centre, where centres are one a cell.
     reach : ndarray of shape (C,) or None
         How far from each centre its neighbours serve, where cells differ in size.
+    sizes : ndarray of shape (C,) or None
+        Half the diagonal of each cell, where cells of several sizes cover all places, occupied or not.
     """
 
     centers: Floats
@@ -255,6 +257,7 @@ class Placement:
     lattice: Lattice | None
     cells: Integers | None = None
     reach: Floats | None = None
+    sizes: Floats | None = None
 
     def covers(self, X: Array) -> Booleans:
         """Whether each point (n, d) is as near to a centre as was promised."""

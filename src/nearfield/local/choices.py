@@ -9,6 +9,7 @@ import numpy as np
 
 from ..common.types import Floats
 from ..kernels import Kernel
+from .depth import Depth
 from .features import LocalFeatures
 from .plan import Plan
 
@@ -30,12 +31,18 @@ class Candidate:
     label : str
     cell_points : int or None
         Cells of so many points each, instead of cells of one size.
+    near : float or None
+        Cells whose size follows the distance to the last neighbour, and cover all places: see `graded`.
+    depth : Depth or None
+        When such cells take more neighbours.
     """
 
     spacing: float
     plan: Plan
     label: str
     cell_points: int | None = None
+    near: float | None = None
+    depth: Depth | None = None
 
     @property
     def finite_spacing(self) -> float | None:
@@ -56,12 +63,15 @@ class Trial:
         Its standard error.
     cost : float
         Estimated operations for all centres and as many test points as training points.
+    largest : float
+        Largest mean over the neighbourhood of a probe.
     """
 
     candidate: Candidate
     divergence: float
     error: float
     cost: float
+    largest: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +89,10 @@ class Choice:
     trials : tuple of Trial
     n_probes : int
         Of those that `divergence` is from.
+    gaps : Trial or None
+        The same in gaps of the data; None where there are none, or they are not known.
+    largest : float
+        Largest divergence around a probe, gaps included.
     """
 
     candidate: Candidate
@@ -88,6 +102,8 @@ class Choice:
     reason: str
     trials: tuple[Trial, ...] = ()
     n_probes: int = 0
+    gaps: Trial | None = None
+    largest: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +120,8 @@ class Request:
     kernel_space : bool
         No features at all.
     correction : bool
+    places : ndarray of shape (m, d) or None
+        Where predictions will be asked for, in length scales.
     """
 
     tolerance: float
@@ -112,6 +130,7 @@ class Request:
     features: Callable[[Floats], LocalFeatures] | None = None
     kernel_space: bool = False
     correction: bool = True
+    places: Floats | None = None
 
 
 def without_measuring(kernel: Kernel, n: int) -> Choice:

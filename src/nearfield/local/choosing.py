@@ -38,8 +38,7 @@ def choose(
         request.kernel_space,
         request.correction,
     )
-    is_free = request.radius is None and request.spacing is None and request.feature_map is None
-    if kernel.n_scales == 1 or not is_free:
+    if kernel.n_scales == 1 or not request.is_free:
         return by_radius.choose(kernel, data, asked, request.n_jobs, rng, request.progress, **streamed)
     if streamed:
         raise ValueError(

@@ -19,7 +19,7 @@ from ..common.arrays import Array
 from ..common.threads import n_threads
 from ..common.types import Floats, Integers
 from ..solvers.kernel_space import KernelSpace
-from . import ensemble
+from . import ensemble, graded
 from .centers import Placement
 from .model import LocalModel
 from .neighbourhoods import TrainingSet
@@ -42,6 +42,9 @@ class Engine(Protocol):
 
     def within(self, placement: Placement, X: Array, reach: Array) -> tuple[Array, Array]:
         """How many centres (m,) are within `reach` (m,) of each point, and which ones, point by point."""
+
+    def weights(self, placement: Placement, X: Array, blend: bool) -> tuple[Array, Array, Array]:
+        """Centres of graded cells that answer for points; see `graded.weights`."""
 
     def fit(self, plan: Plan, data: Any, centers: Array) -> Sequence[Any]:
         """Models around all centres."""
@@ -90,6 +93,10 @@ class RaggedEngine:
         lists = cKDTree(placement.centers).query_ball_point(X, reach, workers=n_threads(self.n_jobs))
         counts = np.fromiter((len(indices) for indices in lists), np.int64, len(X))
         return counts, np.concatenate([np.empty(0, np.int64), *(np.asarray(i, dtype=np.int64) for i in lists)])
+
+    def weights(self, placement: Placement, X: Floats, blend: bool) -> tuple[Integers, Integers, Floats]:
+        """See `Engine`."""
+        return graded.weights(placement, X, blend, self.n_jobs)
 
     def fit(self, plan: Plan, data: TrainingSet, centers: Floats) -> list[LocalModel]:
         """See `Engine`."""

@@ -18,10 +18,10 @@ from ..common.warnings import warn
 from ..hyperparameters.learning import Learned, LearningRequest
 from ..reporting.report import Report
 from .centers import Placement
-from .choices import Choice
+from .choices import Candidate, Choice, exact
 from .engine import Engine
 from .frame import Frame
-from .plan import Plan
+from .global_part import GlobalPart
 from .predictor import LocalPredictor, Predictor
 from .request import LocalRequest
 
@@ -53,13 +53,16 @@ class TrainingData(Protocol):
 class FramedData(Protocol):
     """Training data in length scales: the rest of the pipeline."""
 
+    def split(self, request: LocalRequest, rng: Random) -> tuple[FramedData, GlobalPart | None]:
+        """Long scales, where there are any, and what is left to local models; else the same."""
+
     def choose(self, request: LocalRequest, rng: Random) -> Choice:
         """Spacing, neighbourhoods and features."""
 
     def place(self, request: LocalRequest, choice: Choice, rng: Random) -> tuple[Placement, float]:
         """Centres, and the share of the samples that are as near to one as the measurements assume."""
 
-    def fit(self, request: LocalRequest, plan: Plan, placement: Placement) -> Predictor:
+    def fit(self, request: LocalRequest, candidate: Candidate, placement: Placement) -> Predictor:
         """Models around the centres."""
 
 
@@ -95,6 +98,8 @@ class FittedLocal:
         Covering radius of the centres, in length scales.
     predictor : Predictor
     report : Report
+    global_part : GlobalPart or None
+        Long scales, where local models are left with the short ones.
     """
 
     learned: Learned
@@ -104,6 +109,7 @@ class FittedLocal:
     spacing: float | None
     predictor: Predictor
     report: Report
+    global_part: GlobalPart | None = None
 
     @property
     def centers(self) -> Array:
@@ -118,6 +124,8 @@ class FittedLocal:
         points = self.frame.points(X)
         predict = self.predictor.predict_blended if blend else self.predictor.predict
         mean, variance = predict(points, with_variance)
+        if self.global_part is not None:
+            mean, variance = self.global_part.completed(points, mean, variance)
         # Targets were stored less an offset, and the last column answers for a constant: so any mean can be taken out.
         return mean[:, :-1] - mean[:, -1:] * (self.y_mean - self.frame.offset), variance
 
@@ -166,15 +174,20 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
     learned = data.learn(request.learning, rngs[0])
     clock.lap("learning")
     frame = Frame.of(learned.kernel, learned.noise_variance, data.mean)
-    framed = data.in_frame(frame)
+    whole = data.in_frame(frame)
+    framed, global_part = whole.split(request, rngs[1])
+    clock.lap("long scales")
     choice = framed.choose(request, rngs[1])
+    if global_part is not None and choice.candidate.plan.is_exact:
+        framed, global_part = whole, None
+        choice = replace(choice, candidate=exact(frame.kernel))
     clock.lap("tuning")
     placement, covered = framed.place(request, choice, rngs[2])
     clock.lap("centres")
-    predictor = framed.fit(request, choice.candidate.plan, placement)
+    predictor = framed.fit(request, choice.candidate, placement)
     clock.lap("fitting")
     spacing = choice.candidate.finite_spacing
-    _warn(request, choice, predictor, covered)
+    _warn(request, choice, covered)
     return FittedLocal(
         learned,
         frame,
@@ -183,6 +196,7 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
         spacing,
         predictor,
         _report(request, learned, choice, predictor, covered, clock, data.n_features),
+        global_part,
     )
 
 
@@ -190,8 +204,8 @@ def _is_measured(request: LocalRequest, choice: Choice, covered: float) -> bool:
     return not np.isnan(choice.divergence) and (covered == 1 or request.open_centers)
 
 
-def _warn(request: LocalRequest, choice: Choice, predictor: Predictor, covered: float) -> None:
-    """Warn where the distance from the exact process is not known or too large, and where `blend` has no effect."""
+def _warn(request: LocalRequest, choice: Choice, covered: float) -> None:
+    """Warn where the distance from the exact process is not known or too large."""
     if not np.isnan(choice.divergence) and not _is_measured(request, choice, covered):
         warn(
             f"{1 - covered:.2g} of the samples are farther from all centres than the measurements assume, and "
@@ -200,15 +214,15 @@ def _warn(request: LocalRequest, choice: Choice, predictor: Predictor, covered: 
         )
     elif not choice.met:
         warn(
-            f"tolerance={request.tolerance:g} could not be met: {choice.divergence:.1e} nats of KL per test point "
+            f"tolerance={request.tolerance:g} could not be met: {_reached(choice)} nats of KL per test point "
             "from the exact Gaussian process were reached. A larger tolerance accepts it; radius, spacing and "
             "features can be set by hand."
         )
-    if request.blend and choice.candidate.finite_spacing is None and len(predictor.placement.centers) > 1:
-        warn(
-            "blend=True has no effect here: neighbourhoods are so many nearest points, in cells of several sizes. "
-            "Set spacing and radius by hand, or n_scales=1, for predictions without jumps."
-        )
+
+
+def _reached(choice: Choice) -> str:
+    gaps = "" if choice.gaps is None else f" near the data and {choice.gaps.divergence:.1e} in gaps"
+    return f"{choice.divergence:.1e}{gaps}"
 
 
 def _report(
@@ -235,6 +249,8 @@ def _report(
         reason=choice.reason,
         divergence=choice.divergence if is_measured else None,
         divergence_error=choice.error if is_measured else None,
+        divergence_in_gaps=choice.gaps.divergence if is_measured and choice.gaps is not None else None,
+        divergence_largest=choice.largest if is_measured else None,
         tolerance=request.tolerance if is_measured else None,
         tolerance_met=choice.met if is_measured else None,
         n_probes=choice.n_probes,

@@ -6,6 +6,7 @@ Some probes choose. What was picked for its figure flatters, so the figure that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from ..common.types import Integers
 from ..kernels import Kernel
 from . import choices
 from .choices import CHEAPEST, CLOSEST, Candidate, Choice, Request, Trial, exact, exact_cost
+from .gaps import Places
 from .neighbourhoods import TrainingSet
 
 CONFIRMED_SHARE = 0.8  # of the tolerance that a confirmed figure with its error may take up
@@ -85,11 +87,25 @@ class Measurements:
         """Candidates closer to the exact process than all that were measured, the cheapest first."""
         raise NotImplementedError
 
+    @cached_property
+    def places(self) -> Places:
+        """Where predictions are asked for."""
+        return Places(self.data.X, self.request.places)
+
+    def search_gaps(self, candidate: Candidate) -> tuple[Candidate, Trial | None]:
+        """The candidate, or one that does more in gaps of the data, and what was measured there; None without gaps."""
+        return candidate, None
+
     # ---- measuring -----------------------------------------------------------------------------------------------
 
     def cost(self, candidate: Candidate) -> float:
         """Operations for all centres and as many test points as training points."""
         return self.n_samples * float(np.mean([p.cost(candidate) for p in self.probed]))
+
+    def measure_at(self, candidate: Candidate, probed: Sequence[Probed]) -> Trial:
+        """Divergence of a candidate at other probes."""
+        cost = self.n_samples * float(np.mean([p.cost(candidate) for p in probed]))
+        return self._measure(candidate, probed, cost)
 
     def measure(self, candidate: Candidate) -> Trial:
         """Divergence and cost of a candidate at the probes that choose."""
@@ -99,7 +115,7 @@ class Measurements:
         values = np.array(thread_map(lambda p: p.divergence(candidate), probed, self.n_jobs))
         mean = float(values.mean())
         error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
-        trial = Trial(candidate, mean, float(np.hypot(error, probed[0].relative_error * mean)), cost)
+        trial = Trial(candidate, mean, float(np.hypot(error, probed[0].relative_error * mean)), cost, float(values.max()))
         self.trials.append(trial)
         if self.progress is not None:
             self.progress("tuning", min(len(self.trials) / 10, 1.0), mean)
@@ -128,16 +144,26 @@ class Measurements:
 
         if best is not None and not exact_is_better():
             best, n_probes = self._confirmed(best)
-            sure = self._holds(best)
+            sure = self.holds(best)
         if exact_is_better():
             why = "it is the cheapest" if sure else "nothing cheaper meets the tolerance"
             return Choice(exact(self.kernel), 0.0, 0.0, True, why, tuple(self.trials), n_probes)
         assert best is not None
-        met = best.divergence <= self.request.tolerance
-        reason = CHEAPEST if sure else CLOSEST
-        return Choice(best.candidate, best.divergence, best.error, met, reason, tuple(self.trials), n_probes)
+        candidate, gaps = self.search_gaps(best.candidate)
+        met = max(best.divergence, 0.0 if gaps is None else gaps.divergence) <= self.request.tolerance
+        return Choice(
+            candidate,
+            best.divergence,
+            best.error,
+            met,
+            CHEAPEST if sure else CLOSEST,
+            tuple(self.trials),
+            n_probes,
+            gaps,
+            max(best.largest, 0.0 if gaps is None else gaps.largest),
+        )
 
-    def _holds(self, trial: Trial) -> bool:
+    def holds(self, trial: Trial) -> bool:
         """Whether a trial by probes that had no part in the choice meets the tolerance, with room for its error.
 
         Most of the distance may come from few places, which the probes may have missed: so there is room for two
@@ -153,7 +179,7 @@ class Measurements:
         fresh = self.make_probed(1)
         confirmed = self._measure(best.candidate, fresh, best.cost)
         for group in range(2, CONFIRMATIONS + 1):
-            if self._holds(confirmed) or not self.meets(best):
+            if self.holds(confirmed) or not self.meets(best):
                 break
             self.probed = [*self.probed, *fresh]
             dearer = self._dearer(best)

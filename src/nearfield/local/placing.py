@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy.spatial import cKDTree
 from sklearn.neighbors import KDTree
 
 from ..common.types import Floats
-from . import centers
+from . import centers, graded
 from .centers import Placement
 from .choices import Candidate
 from .frame import Frame
@@ -27,6 +28,8 @@ def place_centers(
     plan = candidate.plan
     if plan.is_exact:  # all models would be the same
         return Placement(centers.middle(X)[None], None, None)
+    if candidate.near is not None and request.are_spaced and plan.count is not None:
+        return _graded(candidate, X, request.n_jobs)
     kind = request.centers_in(frame)
     if candidate.cell_points is None:
         return centers.place(kind, X, candidate.finite_spacing, request.n_centers, rng)
@@ -41,6 +44,16 @@ def place_centers(
         if not request.open_centers:
             return chosen
     return centers.completed(chosen, X, candidate.cell_points, plan.count, tree)
+
+
+def _graded(candidate: Candidate, X: Floats, n_jobs: int | None) -> Placement:
+    """One centre per cell of the box around the data."""
+    plan = candidate.plan
+    assert plan.count is not None
+    assert candidate.near is not None
+    low, high = graded.covering_box(X, plan.kernel.length_scales)
+    middles, sizes, _ = graded.cells(low, high, cKDTree(X), plan.count, candidate.near, n_jobs)
+    return Placement(middles, None, None, sizes=sizes)
 
 
 def share_covered(request: LocalRequest, placement: Placement, X: Floats) -> float:

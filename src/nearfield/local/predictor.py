@@ -9,17 +9,24 @@ from typing import Any
 import numpy as np
 
 from ..common import memory
-from ..common.arrays import Array, empty_like_shape, namespace, sum_runs
+from ..common.arrays import Array, empty_like_shape, indices_like, namespace, on_host, sum_runs
+from ..common.threads import thread_map
+from ..common.types import Floats, Integers
 from ..solvers.feature_space import FeatureSpace
 from . import blending, ensemble
+from . import model as local
 from .centers import Placement, graded_cells
-from .engine import Engine, RaggedEngine
+from .depth import Depth, fit_cells
+from .engine import MEMORY_SHARE, Engine, RaggedEngine
+from .model import LocalModel
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
 SLACK = 1.03  # of the spacing: up to there the nearest centre answers, so that slivers between cells open no models
 HOLE_FACTOR, HOLE_MOST = 4, 600  # times as many neighbours for places far from the data, up to so many
 BLENDED_ROWS = 1 << 16  # test points blended together
+CELLS_AT_ONCE = 16  # that a thread takes
+PLACES_AT_ONCE = 1024  # of a cell
 SHARED_SIDES = 3  # columns up to which opened cells share their borders: beyond, cells have too many
 
 
@@ -75,7 +82,8 @@ class Predictor:
     @property
     def can_blend(self) -> bool:
         """Whether there are seams, and weights to blend them by."""
-        return self.placement.spacing is not None and len(self.placement.centers) > 0
+        has_weights = self.placement.spacing is not None or self.placement.sizes is not None
+        return has_weights and len(self.placement.centers) > 0
 
     def median_neighbours(self) -> int:
         """Number of points in the neighbourhood of a centre, in the median."""
@@ -87,6 +95,8 @@ class Predictor:
 
     def predict(self, X: Array, with_variance: bool) -> tuple[Array, Array]:
         """Means (m, k + 1) and variances (m,): each by the model of the nearest centre, or of one opened for it."""
+        if self.placement.sizes is not None:
+            return self._by_graded_cells(X, with_variance, blend=False)
         if len(self.placement.centers) == 0:
             return self._opened(self.plan, X, X, with_variance)
         xp = namespace(X)
@@ -102,6 +112,8 @@ class Predictor:
 
     def predict_blended(self, X: Array, with_variance: bool) -> tuple[Array, Array]:
         """The same, but continuous: weighted over all centres that are near."""
+        if self.placement.sizes is not None:
+            return self._by_graded_cells(X, with_variance, blend=True)
         if not self.can_blend:
             return self.predict(X, with_variance)
         mean, variance = self._prior(X)
@@ -141,6 +153,17 @@ class Predictor:
         mean[near], variance[near] = self._opened(self.plan, X[near], middles, with_variance)
         return mean, variance
 
+    def _by_graded_cells(self, X: Array, with_variance: bool, blend: bool) -> tuple[Array, Array]:
+        """Each point by the models of the cells around it."""
+        mean, variance = self._prior(X)
+        for chunk in memory.batches(len(X), BLENDED_ROWS):
+            counts, owner, weights = self.engine.weights(self.placement, X[chunk], blend)
+            points = namespace(X).repeat(X[chunk], counts, axis=0)
+            answers = self._by_centers(points, owner, with_variance)
+            mean[chunk] = sum_runs(weights[:, None] * answers[0], counts)
+            variance[chunk] = sum_runs(weights * answers[1], counts)
+        return mean, variance
+
     def _by_centers(self, X: Array, owner: Array, with_variance: bool) -> tuple[Array, Array]:
         """Each point by the model of the centre given with it."""
         centers = self.placement.centers
@@ -178,7 +201,7 @@ class Predictor:
 
         near = xp.nonzero(opened < 1)[0]
         if len(near):
-            reach = blending.reach_of_centers(distance[near], spacing)
+            reach = blending.reach_of_centers(distance[near])
             counts, owner = self.engine.within(self.placement, X[near], reach)
             weights = blending.weights_of_centers(self.placement.centers, X[near], counts, owner, reach)
             answers = self._by_centers(xp.repeat(X[near], counts, axis=0), owner, with_variance)
@@ -216,19 +239,38 @@ class LocalPredictor(Predictor):
     Attributes
     ----------
     data : TrainingSet, or what the engine has for one
+    depth : Depth or None
+        When graded cells take more neighbours.
     is_updated : bool
         Whether data were taken in later.
+    kept : dict
+        Models of graded cells, made when they were first asked for.
     """
 
     data: Any = field(kw_only=True)
+    depth: Depth | None = None
     is_updated: bool = False
+    kept: dict[int, LocalModel] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def fit(cls, plan: Plan, data: Any, placement: Placement, open_centers: bool, engine: Engine) -> LocalPredictor:
-        """Make the model of every centre, if there is room for them."""
+    def fit(
+        cls,
+        plan: Plan,
+        data: Any,
+        placement: Placement,
+        open_centers: bool,
+        engine: Engine,
+        depth: Depth | None = None,
+    ) -> LocalPredictor:
+        """Make the model of every centre, if there is room for them; those of graded cells wait to be asked for."""
+        if placement.sizes is not None:
+            return cls(plan, placement, [], open_centers, engine, data=data, depth=depth)
         fits = engine.require_memory(plan, data, placement.centers)
         models = engine.fit(plan, data, placement.centers) if fits else []
         return cls(plan, placement, models, open_centers, engine, data=data)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "kept": {}}  # they follow from the rest
 
     @classmethod
     def restore(
@@ -270,7 +312,7 @@ class LocalPredictor(Predictor):
         engine, plan, centers = self.engine, self.plan, self.placement.centers
         if forget:
             new = engine.training_set(X, y, noise, plan)
-            return LocalPredictor.fit(plan, new, self.placement, self.open_centers, engine)
+            return LocalPredictor.fit(plan, new, self.placement, self.open_centers, engine, self.depth)
         xp, old = namespace(X), self.data
         data = engine.training_set(
             xp.concat([old.X, X]), xp.concat([old.y[:, :-1], y]), xp.concat([old.noise, noise]), plan
@@ -278,7 +320,7 @@ class LocalPredictor(Predictor):
         models: Sequence[Any] = []
         if self.models:
             models = engine.update(plan, self.models, engine.training_set(X, y, noise, plan), data, centers)
-        return replace(self, models=models, data=data, is_updated=True)
+        return replace(self, models=models, data=data, is_updated=True, kept={})
 
     @property
     def n_samples(self) -> int:
@@ -293,7 +335,7 @@ class LocalPredictor(Predictor):
     @property
     def n_bytes(self) -> int:
         """Memory of models and data."""
-        return int(super().n_bytes + self.data.X.nbytes + self.data.y.nbytes)
+        return int(super().n_bytes + _bytes_of(self.kept) + self.data.X.nbytes + self.data.y.nbytes)
 
     def n_unused(self) -> int:
         """See `Predictor`."""
@@ -321,7 +363,69 @@ class LocalPredictor(Predictor):
         # Of the cells that share a point, the farthest has its middle 1.5 spacings away.
         return self.engine.has_points_within(self.data, X, radius + 1.5 * spacing)
 
+    def _by_centers(self, X: Array, owner: Array, with_variance: bool) -> tuple[Array, Array]:
+        if self.placement.sizes is None or len(X) == 0:
+            return super()._by_centers(X, owner, with_variance)
+        if isinstance(self.engine, RaggedEngine):
+            return self._by_kept(X, owner, with_variance)
+        places, counts = self.placement.centers[owner], self._counts(owner)
+        mean, variance = self._prior(X)
+        for count in np.unique(counts):
+            chosen = indices_like(np.flatnonzero(counts == count), X)
+            plan = replace(self.plan, count=int(count))
+            mean[chosen], variance[chosen] = self._opened(plan, X[chosen], places[chosen], with_variance)
+        return mean, variance
+
+    def _counts(self, owner: Array) -> Integers:
+        """Number of neighbours of the cell given with each point, (m,), found on the host."""
+        if "on host" not in self.kept:
+            self.kept["on host"] = TrainingSet.of(*(on_host(v).astype(np.float64) for v in (self.data.X, self.data.y[:, :-1], self.data.noise)))
+        data = self.kept["on host"]
+        used, inverse = np.unique(on_host(owner), return_inverse=True)
+        cells = fit_cells(self.plan, self.depth, data, on_host(self.placement.centers)[used], self.placement.sizes[used], None)
+        return np.array([len(cell.X) for cell in cells])[inverse]
+
+    def _by_kept(self, X: Floats, owner: Integers, with_variance: bool) -> tuple[Floats, Floats]:
+        """Each point by the model of its centre, which is made if it is new, and kept as long as there is room."""
+        assert isinstance(self.engine, RaggedEngine)
+        used, inverse = np.unique(owner, return_inverse=True)
+        order = np.argsort(inverse, kind="stable")
+        bounds = np.searchsorted(inverse[order], np.arange(len(used) + 1))
+        mean, variance = np.empty((len(X), self.n_columns)), np.empty(len(X))
+        room = [MEMORY_SHARE * memory.available() - (1 - MEMORY_SHARE) * _bytes_of(self.kept)]
+
+        def work(batch: slice) -> None:
+            for i in range(batch.start, batch.stop):
+                number = int(used[i])
+                model = self.kept.get(number)
+                if model is None:
+                    model = self._model(number)
+                    room[0] -= model.n_bytes
+                    if room[0] > 0:
+                        self.kept[number] = model
+                members = order[bounds[i] : bounds[i + 1]]
+                for chunk in memory.batches(len(members), PLACES_AT_ONCE):
+                    rows = members[chunk]
+                    Z = X[rows] - self.placement.centers[number]
+                    if with_variance:
+                        mean[rows], variance[rows] = local.mean_and_variance(self.plan, model, Z)
+                    else:
+                        mean[rows] = local.mean(self.plan, model, Z)
+
+        thread_map(work, memory.batches(len(used), CELLS_AT_ONCE), self.engine.n_jobs)
+        return mean, variance
+
+    def _model(self, number: int) -> LocalModel:
+        """Model of a graded cell."""
+        sizes = self.placement.sizes
+        assert sizes is not None
+        return fit_cells(self.plan, self.depth, self.data, self.placement.centers[[number]], sizes[[number]], 1)[0]
+
     def _opened(self, plan: Plan, X: Array, places: Array, with_variance: bool) -> tuple[Array, Array]:
         if len(X) == 0:
             return self._prior(X)
         return self.engine.predict_at(plan, self.data, places, X, with_variance)
+
+
+def _bytes_of(models: dict[int, LocalModel]) -> int:
+    return sum(model.n_bytes for model in models.values())

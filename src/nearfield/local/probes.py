@@ -285,3 +285,27 @@ def make_neighbourhoods(
         return ProbeNeighbourhood.solved(reference, sample, data.X[probes] - origin, data.noise[probes], directions[i])
 
     return thread_map(make, range(len(drawn)), n_jobs)
+
+
+def gap_neighbourhoods(
+    kernel: Kernel,
+    data: TrainingSet,
+    places: Floats,
+    radius: float,
+    n_jobs: int | None,
+    rng: np.random.RandomState,
+) -> list[ProbeNeighbourhood]:
+    """Neighbourhoods with everything within `radius` of places (m, d) away from the data."""
+    seeds = rng.randint(2**31 - 1, size=len(places))
+    directions = uniform_in_cell(len(places), places.shape[1], rng)
+    reference = reference_plan(kernel, radius, places.shape[1])
+    noise = np.array([np.median(data.noise)])
+
+    def make(i: int) -> ProbeNeighbourhood:
+        near = data.tree.query_radius(places[i][None], radius)[0]
+        sample = NeighbourhoodSample.of(data.X[near] - places[i], data.y[near], data.noise[near])
+        sample = thinned(sample, np.random.RandomState(seeds[i]))
+        origin = np.zeros((1, places.shape[1]))
+        return ProbeNeighbourhood.solved(reference, sample, origin, noise, directions[i][None])
+
+    return thread_map(make, range(len(places)), n_jobs)

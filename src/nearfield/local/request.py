@@ -68,6 +68,12 @@ class LocalRequest:
         return by_hand and self.radius is not None and self.spacing is not None
 
     @property
+    def is_free(self) -> bool:
+        """Whether neighbourhoods and features are to be chosen."""
+        by_hand = self.all_points or self.feature_map is not None
+        return not by_hand and self.radius is None and self.spacing is None
+
+    @property
     def are_spaced(self) -> bool:
         """Whether the number of centres follows from the spacing."""
         return isinstance(self.centers, str) and self.centers in SPACED and self.n_centers is None

@@ -23,6 +23,11 @@ class Report:
         probes; 0 for the exact process, None where it was not measured.
     divergence_error : float or None
         Its standard error.
+    divergence_in_gaps : float or None
+        The same at places that are farther from the data than these are from one another; None where there are none,
+        or they are not known (more than three columns, sources).
+    divergence_largest : float or None
+        The largest that was measured around any probe.
     tolerance : float or None
     tolerance_met : bool or None
     n_probes : int
@@ -75,6 +80,8 @@ class Report:
     variance_shares: tuple[float, ...] = (1.0,)
     served: float = 1.0
     n_measured: int = 0
+    divergence_in_gaps: float | None = None
+    divergence_largest: float | None = None
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:

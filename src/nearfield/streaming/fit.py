@@ -13,7 +13,7 @@ from ..hyperparameters.learning import Learned, LearningRequest, Progress, learn
 from ..local import centers as local_centers
 from ..local import choosing
 from ..local.centers import Lattice, Placement
-from ..local.choices import Choice
+from ..local.choices import Candidate, Choice
 from ..local.engine import RaggedEngine
 from ..local.fit import FittedLocal
 from ..local.frame import Frame
@@ -83,6 +83,10 @@ class FramedSource:
     sample: TrainingSet
     occupied: Occupied | None = None
 
+    def split(self, request: LocalRequest, rng: np.random.RandomState) -> tuple[FramedSource, None]:  # noqa: ARG002
+        """See `FramedData`."""
+        return self, None
+
     def choose(self, request: LocalRequest, rng: np.random.RandomState) -> Choice:
         """See `FramedData`."""
         frame = self.frame
@@ -111,8 +115,9 @@ class FramedSource:
                 placement = centers.with_centers(placement, further)
         return placement, share_covered(request, placement, X)
 
-    def fit(self, request: LocalRequest, plan: Plan, placement: Placement) -> StreamedPredictor:
+    def fit(self, request: LocalRequest, candidate: Candidate, placement: Placement) -> StreamedPredictor:
         """See `FramedData`; cells without centres of their own are opened beforehand, as far as memory allows."""
+        plan = candidate.plan
         blend = request.blend and placement.spacing is not None
         opens = self._opens(request, plan) and placement.spacing is not None
         cells = np.empty((0, self.sample.X.shape[1]), dtype=np.int64)

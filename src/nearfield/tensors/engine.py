@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from ..common.arrays import Array as Tensor
+from ..common.arrays import indices_like, like, on_host
+from ..local import graded
 from ..local.centers import Placement
 from ..local.plan import Plan
 from ..solvers.kernel_space import KernelSpace
@@ -47,6 +49,12 @@ class PaddedEngine:
             counts.append(inside.sum(dim=1))
             owners.append(torch.nonzero(inside)[:, 1])
         return torch.cat(counts), torch.cat(owners)
+
+    def weights(self, placement: Placement, X: Tensor, blend: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """See `Engine`; found on the host."""
+        on_the_host = replace(placement, centers=on_host(placement.centers))
+        counts, owner, weights = graded.weights(on_the_host, on_host(X), blend, None)
+        return indices_like(counts, X), indices_like(owner, X), like(weights, X)
 
     def fit(self, plan: Plan, data: TensorSet, centers: Tensor) -> list[Batch]:
         """See `Engine`."""

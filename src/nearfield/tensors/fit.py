@@ -14,10 +14,9 @@ from ..common.types import Floats
 from ..hyperparameters.learning import Learned, LearningRequest
 from ..local import choosing, placing
 from ..local.centers import Placement
-from ..local.choices import Choice
+from ..local.choices import Candidate, Choice
 from ..local.frame import Frame
 from ..local.neighbourhoods import TrainingSet
-from ..local.plan import Plan
 from ..local.predictor import LocalPredictor
 from ..local.request import LocalRequest
 from . import cells, memory
@@ -76,6 +75,10 @@ class FramedTensors:
     y: Tensor
     noise: Tensor
 
+    def split(self, request: LocalRequest, rng: np.random.RandomState) -> tuple[FramedTensors, None]:  # noqa: ARG002
+        """See `FramedData`."""
+        return self, None
+
     def choose(self, request: LocalRequest, rng: np.random.RandomState) -> Choice:
         """See `FramedData`; measured on the host, unless everything is given."""
         if request.is_complete:
@@ -104,11 +107,12 @@ class FramedTensors:
         on_device = Placement(like(placement.centers, self.X), placement.spacing, placement.lattice, reach=reach)
         return on_device, placing.share_covered(request, placement, X)
 
-    def fit(self, request: LocalRequest, plan: Plan, placement: Placement) -> LocalPredictor:
+    def fit(self, request: LocalRequest, candidate: Candidate, placement: Placement) -> LocalPredictor:
         """See `FramedData`."""
         engine = PaddedEngine()
+        plan = candidate.plan
         data = engine.training_set(self.X, self.y, self.noise, plan)
-        predictor = LocalPredictor.fit(plan, data, placement, request.open_centers, engine)
+        predictor = LocalPredictor.fit(plan, data, placement, request.open_centers, engine, candidate.depth)
         if self.X.is_cuda:
             torch.cuda.synchronize(self.X.device)
         return predictor

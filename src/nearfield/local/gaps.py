@@ -1,0 +1,53 @@
+"""Places where predictions are asked for: those that were named, or the gaps of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from ..common.types import Booleans, Floats
+
+MAX_COLUMNS = 3  # beyond, nearly every place between two points is far from all
+TYPICAL = 2000  # points whose distances to their neighbours tell what is usual
+FAR = 0.95  # times the usual distance, beyond which a place is in a gap
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Training points (n, d), and places (m, d) where predictions will be asked for, if they are known."""
+
+    X: Floats
+    named: Floats | None = None
+
+    @cached_property
+    def _tree(self) -> cKDTree:
+        return cKDTree(self.X)
+
+    @cached_property
+    def usual_distance(self) -> float:
+        """Distance to the nearest point that nearly all training points have."""
+        some = self.X[:: max(len(self.X) // TYPICAL, 1)]
+        distances = self._tree.query(some, 2)[0][:, 1]
+        return float(np.quantile(distances, 0.95))
+
+    def are_gaps(self, places: Floats) -> Booleans:
+        """Whether each place (m, d) is farther from the data than they are from one another."""
+        result: Booleans = self._tree.query(places)[0] > FAR * self.usual_distance
+        return result
+
+    def in_gaps(self, n: int, rng: np.random.RandomState) -> Floats:
+        """At most `n` places in gaps: of those named, or between data; none where there are none."""
+        if self.named is not None:
+            places = self.named[rng.choice(len(self.named), min(len(self.named), 50 * n), replace=False)]
+        elif self.X.shape[1] > MAX_COLUMNS:
+            return self.X[:0]
+        else:
+            # On lines between two points: inside of what the data enclose, wherever they have a gap.
+            first, second = (self.X[rng.randint(len(self.X), size=50 * n)] for _ in range(2))
+            places = first + rng.uniform(size=(50 * n, 1)) * (second - first)
+        found = places[self.are_gaps(places)]
+        result: Floats = found[:n]
+        return result

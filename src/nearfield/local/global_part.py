@@ -1,0 +1,193 @@
+r"""What the long scales of a kernel say: features over the whole domain, beside the local process of the short scales.
+
+.. math:: y = \Phi \beta + g + \varepsilon, \qquad \beta \sim N(0, I),
+
+with `g` the local process. With `C` the covariance of `g` and the noise, `A = I + Phi' C^-1 Phi` and `b = Phi' C^-1 y`
+(see `whitening`) say all there is to know of `beta`. To the local models, features are further targets: what they
+cannot tell of a feature at a place is left to `beta`, mean and uncertainty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from ..common.arrays import Array, empty_like_shape, like, namespace
+from ..common.memory import batches, rows_per_chunk
+from ..common.types import Floats, Integers
+from ..features.domain import DomainFeatures
+from ..kernels import Kernel
+from .whitening import Block, make_blocks, whitened
+
+MOST_FEATURES = 1000
+POINTS_PER_FEATURE = 8  # with fewer, features cost more than they spare
+CELL_POINTS, N_EARLIER = 64, 192
+
+
+@dataclass(frozen=True, eq=False)
+class GlobalPart:
+    """Features of the long scales and what the data say of their coefficients.
+
+    Attributes
+    ----------
+    features : tuple of DomainFeatures
+        One per long scale.
+    kernel : Kernel
+        The short scales, which are left to local models.
+    gram : ndarray of shape (D, D)
+        `Phi' C^-1 Phi`.
+    cross : ndarray of shape (D, k + 1)
+        `Phi' C^-1 y`, with the targets of `TrainingSet`.
+    spread : ndarray of shape (D, r)
+        Turns features into further targets `Phi @ spread`, whose squares add up to the variance that is due to `beta`.
+    """
+
+    features: tuple[DomainFeatures, ...]
+    kernel: Kernel
+    gram: Floats
+    cross: Floats
+    spread: Floats
+
+    @property
+    def n_components(self) -> int:
+        """Number of features `D`."""
+        return len(self.gram)
+
+    @property
+    def n_further(self) -> int:
+        """Number of further targets `r`."""
+        return int(self.spread.shape[1])
+
+    @property
+    def variance(self) -> float:
+        """Variance of the long scales."""
+        return sum(features.variance for features in self.features)
+
+    @property
+    def coefficients(self) -> Floats:
+        """Posterior mean of `beta` for each target, (D, k + 1)."""
+        result: Floats = cho_solve(cho_factor(self.gram + np.eye(len(self.gram))), self.cross)
+        return result
+
+    def rows(self, X: Array) -> Array:
+        """Features (n, D) at points (n, d)."""
+        return _rows(self.features, X)
+
+    def targets(self, X: Array, y: Array) -> Array:
+        """Targets (n, r + k + 1) of the local models: further ones, and `y` (n, k + 1) less what the features explain."""
+        weights, r = like(np.column_stack([self.spread, self.coefficients]), y), self.n_further
+        result = empty_like_shape((len(X), weights.shape[1]), y)
+        for chunk in batches(len(X), rows_per_chunk(16 * self.n_components, len(X))):
+            result[chunk] = self.rows(X[chunk]) @ weights
+            result[chunk, r:] = y[chunk] - result[chunk, r:]
+        return result
+
+    def original(self, X: Array, targets: Array) -> Array:
+        """The `y` (n, k + 1) that `targets` (n, r + k + 1) came from."""
+        return targets[:, self.n_further :] + self.rows(X) @ like(self.coefficients, X)
+
+    def completed(self, X: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Means (m, k + 1) and variances (m,) from those of the local models, (m, r + k + 1) and (m,), at points."""
+        xp, r = namespace(X), self.n_further
+        answers = mean[:, r:]
+        for chunk in batches(len(X), rows_per_chunk(24 * self.n_components, len(X))):
+            rows = self.rows(X[chunk])
+            unknown = rows @ like(self.spread, X) - mean[chunk, :r]
+            missing = xp.clip(self.variance - xp.sum(rows * rows, axis=1), 0.0, None)
+            answers[chunk] += rows @ like(self.coefficients, X)
+            variance[chunk] += xp.sum(unknown * unknown, axis=1) + missing
+        return answers, variance
+
+    def updated(
+        self, X: Floats, y: Floats, noise: Floats, n_before: int, rng: np.random.RandomState, n_jobs: int | None
+    ) -> GlobalPart:
+        """The same after points were taken in, which are all but the first `n_before` of `X` (n, d)."""
+        blocks = make_blocks(X, CELL_POINTS, N_EARLIER, rng, n_jobs, n_before)
+        sums = _sums(self.features, self.kernel, X, y, noise, blocks, n_jobs)
+        D = self.n_components
+        gram, cross = self.gram + sums[:D, :D], self.cross + sums[:D, D:]
+        # The further targets stay what they were but for their size, which only shrinks.
+        return replace(self, gram=gram, cross=cross, spread=_spread(gram, self.n_further))
+
+
+def _rows(features: tuple[DomainFeatures, ...], X: Array) -> Array:
+    blocks = [each(X) for each in features]
+    return blocks[0] if len(blocks) == 1 else namespace(X).concat(blocks, axis=1)
+
+
+def _sums(
+    features: tuple[DomainFeatures, ...],
+    kernel: Kernel,
+    X: Floats,
+    y: Floats,
+    noise: Floats,
+    blocks: list[Block],
+    n_jobs: int | None,
+) -> Floats:
+    """`[Phi, y]' C^-1 [Phi, y]` over some blocks."""
+
+    def targets(points: Integers) -> Floats:
+        return np.concatenate([_rows(features, X[points]), y[points]], axis=1)
+
+    return whitened(kernel, X, noise, blocks, targets, n_jobs)[0]
+
+
+def _spread(gram: Floats, n: int | None = None, places: Floats | None = None, allowed: float = 0.0) -> Floats:
+    """Root of `(I + gram)^-1`: its `n` largest directions, or all but those that say at most `allowed` at `places`.
+
+    Directions that the data determine well say next to nothing of the uncertainty. `places` are features (m, D).
+    """
+    values, vectors = np.linalg.eigh(gram)
+    spread: Floats = vectors / np.sqrt(1.0 + np.maximum(values, 0.0))
+    if n is not None:
+        return spread[:, :n]
+    assert places is not None
+    sizes = np.max((places @ spread) ** 2, axis=0)
+    order = np.argsort(-sizes, kind="stable")
+    left_out = np.cumsum(sizes[order][::-1])[::-1]  # by leaving out this one and all smaller ones
+    return spread[:, np.sort(order[: max(int((left_out > allowed).sum()), 1)])]
+
+
+def split(kernel: Kernel, X: Floats, lack: float) -> tuple[Kernel, tuple[DomainFeatures, ...]]:
+    """Short scales for local models, and features of the long ones: as many as need few features, never all."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    features: list[DomainFeatures] = []
+    room = min(MOST_FEATURES, len(X) // POINTS_PER_FEATURE)
+    n_short = kernel.n_scales
+    while n_short > 1:
+        scales, variance = kernel.length_scales[n_short - 1], float(kernel.variances[n_short - 1])
+        share = lack * kernel.variance / variance
+        found = DomainFeatures.covering(low, high, scales, variance, min(share, 1e-3), room) if room > 0 else None
+        if found is None:
+            break
+        features.append(found)
+        room -= found.n_components
+        n_short -= 1
+    return Kernel(kernel.length_scales[:n_short], kernel.variances[:n_short]), tuple(features)
+
+
+def fit_global_part(
+    kernel: Kernel,
+    X: Floats,
+    y: Floats,
+    noise: Floats,
+    tolerance: float,
+    rng: np.random.RandomState,
+    n_jobs: int | None,
+) -> GlobalPart | None:
+    """The long scales of a kernel, from points (n, d), targets (n, k + 1) and noise variances (n,); None if none is."""
+    typical = float(np.median(noise))
+    lack = float(np.clip(0.1 * tolerance * typical / kernel.variance, 1e-9, 1e-4))
+    short, features = split(kernel, X, lack)
+    if not features:
+        return None
+    blocks = make_blocks(X, CELL_POINTS, N_EARLIER, rng, n_jobs)
+    sums = _sums(features, short, X, y, noise, blocks, n_jobs)
+    D = len(sums) - y.shape[1]
+    gram, cross = sums[:D, :D], sums[:D, D:]
+    low, high = X.min(axis=0), X.max(axis=0)
+    places = np.concatenate([X[rng.choice(len(X), 500)], rng.uniform(low, high, (500, X.shape[1]))])
+    spread = _spread(gram, places=_rows(features, places), allowed=0.1 * tolerance**0.5 * typical)
+    return GlobalPart(features, short, gram, cross, spread)

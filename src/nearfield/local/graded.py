@@ -1,0 +1,107 @@
+"""Cells that cover a box and are as small as the data around them are dense, occupied or not.
+
+The box is halved, and halved again, until every cell is small beside the distances from its middle to so many
+neighbours: these then serve all places in the cell. Distances change slowly from place to place, and so does the size
+of the cells. Which cell a place belongs to depends on nothing but the training data.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from ..common.threads import n_threads
+from ..common.types import Floats, Integers
+from .blending import CLOSE
+from .centers import Placement
+
+SMALLEST = 0.01  # half a diagonal, in length scales, within which all places are alike
+IN_GAPS = 0.25  # of the distance to the data, that half a diagonal may be in gaps
+MARGIN = 3.0  # around the data, in length scales of the longest
+
+
+def covering_box(X: Floats, length_scales: Floats) -> tuple[Floats, Floats]:
+    """Corners of a box around the points (n, d) and all places that they say much about."""
+    margin = np.minimum(MARGIN * length_scales.max(axis=0), np.maximum(np.ptp(X, axis=0), SMALLEST))
+    return X.min(axis=0) - margin, X.max(axis=0) + margin
+
+
+def cells(
+    low: Floats, high: Floats, tree: cKDTree, count: int, near: float, n_jobs: int | None, places: Floats | None = None
+) -> tuple[Floats, Floats, Integers]:
+    """Cells of the box, or the one that each of some places (m, d) in it is in.
+
+    Parameters
+    ----------
+    low, high : ndarrays of shape (d,)
+    tree : cKDTree
+        Of the training points.
+    count : int
+        Number of neighbours.
+    near : float
+        Half the diagonal of a cell is at most so much of how much farther the last neighbour of its middle is than
+        the first, and a part of the distance to the first.
+
+    Returns
+    -------
+    middles : ndarray of shape (C, d)
+    halves : ndarray of shape (C,)
+        Half the diagonal of each.
+    owner : ndarray of shape (m,)
+        Cell of each place.
+    """
+    corners, width = low[None], high - low
+    inside = None if places is None else np.arange(len(places))
+    cell = np.zeros(0 if places is None else len(places), dtype=np.int64)
+    owner = np.zeros(len(cell), dtype=np.int64)
+    middles, halves = [], []
+    n_done, k = 0, min(count, tree.n)
+    while len(corners):
+        middle, half = corners + 0.5 * width, 0.5 * float(np.sqrt(np.sum(width**2)))
+        first, last = tree.query(middle, [1, k], workers=n_threads(n_jobs))[0].T
+        reach = near * (last - first) + IN_GAPS * first
+        done = (reach >= half) | (half <= SMALLEST)
+        middles.append(middle[done])
+        halves.append(np.full(int(done.sum()), half))
+        axis = int(np.argmax(width))
+        width = width.copy()
+        width[axis] *= 0.5
+        split = corners[~done]
+        upper = split.copy()
+        upper[:, axis] += width[axis]
+        if places is not None and inside is not None:
+            number = np.cumsum(done) - 1
+            finished = done[cell]
+            owner[inside[finished]] = n_done + number[cell[finished]]
+            inside, cell = inside[~finished], (np.cumsum(~done) - 1)[cell[~finished]]
+            is_upper = places[inside, axis] >= upper[cell, axis]
+            # Only cells that hold places are followed.
+            held, cell = np.unique(2 * cell + is_upper, return_inverse=True)
+            corners = np.where((held % 2 == 1)[:, None], upper[held // 2], split[held // 2])
+        else:
+            corners = np.concatenate([split, upper])
+        n_done += int(done.sum())
+    return np.concatenate(middles), np.concatenate(halves), owner
+
+
+def weights(placement: Placement, X: Floats, blend: bool, n_jobs: int | None) -> tuple[Integers, Integers, Floats]:
+    """Centres that answer for points (m, d): how many (m,), which ones point by point, and their weights.
+
+    Distances count in half diagonals of the cells. The nearest centre answers; with `blend` those that are hardly
+    farther share in, so that answers are continuous.
+    """
+    sizes = placement.sizes
+    assert sizes is not None
+    k = min(4 ** (X.shape[1] - 1) * 4 if blend else 2 ** X.shape[1] + 1, len(sizes))
+    distances, owner = cKDTree(placement.centers).query(X, k, workers=n_threads(n_jobs))
+    distances, owner = distances.reshape(len(X), -1), owner.reshape(len(X), -1)
+    scaled = distances / sizes[owner]
+    nearest = scaled.min(axis=1, initial=np.inf)
+    if not blend:
+        best = np.argmin(scaled, axis=1)[:, None] if len(X) else np.empty((0, 1), dtype=np.int64)
+        return np.ones(len(X), dtype=np.int64), np.take_along_axis(owner, best, axis=1)[:, 0], np.ones(len(X))
+    ratio = scaled / (CLOSE * np.maximum(nearest, 1e-300))[:, None]
+    size = np.clip(1.0 - ratio**2, 0.0, None) ** 2
+    has_weight = size > 0
+    size /= size.sum(axis=1, keepdims=True)
+    return has_weight.sum(axis=1), owner[has_weight], size[has_weight]
