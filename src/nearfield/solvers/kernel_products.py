@@ -2,8 +2,8 @@ r"""Products of a short kernel with matrices, without what is too far apart to m
 
 Points are put in the order of a balanced k-d tree, so that the points of a leaf lie close together. Two leaves whose
 bounding boxes are farther apart than the kernel reaches are left out; all others meet in dense blocks, which BLAS
-multiplies many times faster than a sparse matrix of the same entries, and which take less memory: no indices, and of two
-blocks that mirror each other only one.
+multiplies many times faster than a sparse matrix of the same entries, and which take less memory: no indices, and of
+two blocks that mirror each other only one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..common.types import Floats, Integers
 from ..kernels import Kernel
 
 LEAF = 128  # points per leaf at most: fewer reach less far, more keep BLAS busy
-LEAVES_PER_BLOCK = 16  # at most, so that a block stays near the processor and memory is bounded
+LEAVES_PER_BLOCK = 32  # at most, so that memory is bounded
 KEPT_SHARE = 0.25  # of free memory, that kept blocks may take
 
 
@@ -68,7 +68,9 @@ class KernelProduct:
         self.unit = kernel.length_scales.max(axis=0)
         self.kernel = Kernel(kernel.length_scales / self.unit, kernel.variances)
         least = cutoff * kernel.variance
-        self.reach = float(brentq(lambda r: _envelope(self.kernel, r) / least - 1, 0.0, np.sqrt(-2 * np.log(cutoff)) + 1))
+        self.reach = float(
+            brentq(lambda r: _envelope(self.kernel, r) / least - 1, 0.0, np.sqrt(-2 * np.log(cutoff)) + 1)
+        )
         self.points = _Leaves.of(np.asarray(X, dtype=np.float64) / self.unit, LEAF)
         a, b, lost = _near_leaves(self.points, self.points, self.kernel, self.reach)
         self.left_out = float(lost.max())
@@ -89,29 +91,25 @@ class KernelProduct:
 
     def product(self, V: Floats) -> Floats:
         """`K V` of shape (n, r) for `V` of shape (n, r)."""
-        V = V[self.points.order]
-        total = np.zeros_like(V, dtype=np.float64)
-        bounds = self.points.bounds
+        V = V.take(self.points.order, axis=0)
+        total = np.zeros(V.shape)
+        bounds, workers = self.points.bounds, n_threads(self.n_jobs)
 
         def contributions(t: int) -> tuple[Floats, Floats]:
             a, leaves = self.tasks[t]
             K = self._block(self.tasks[t]) if self.blocks is None else self.blocks[t]
-            targets, sources = slice(bounds[a], bounds[a + 1]), self.points.rows(leaves)
-            beyond = bounds[a + 1] - bounds[a] if leaves[0] == a else 0  # a block on the diagonal is its own mirror
-            return K @ V[sources], K[:, beyond:].T @ V[targets]
+            mirrored = bounds[a + 1] - bounds[a] if leaves[0] == a else 0  # all but the block on the diagonal
+            return K @ V[self.points.rows(leaves)], K[:, mirrored:].T @ V[bounds[a] : bounds[a + 1]]
 
-        workers = n_threads(self.n_jobs)
-        with worker_threads(workers) as thread_wise:
-            # Sums are made here, in order, and while the threads are at the next round.
-            rounds = memory.batches(len(self.tasks), 4 * workers)
-            tasks = range(len(self.tasks))
-            under_way = [(r, thread_wise(contributions, tasks[r])) for r in rounds[:1]]
-            for following in [*rounds[1:], slice(0)]:
-                done, results = under_way.pop()
-                under_way.append((following, thread_wise(contributions, tasks[following])))
-                for (a, leaves), (forward, backward) in zip(self.tasks[done], results, strict=True):
+        with worker_threads(workers) as threads:
+            tasks, ready = range(len(self.tasks)), iter(())
+            # The sums of a round are made here, in order, while the threads are at the next one.
+            for now in [*memory.batches(len(tasks), 4 * workers), slice(len(tasks), None)]:
+                under_way = zip(self.tasks[now], threads(contributions, tasks[now]), strict=True)
+                for (a, leaves), (forward, backward) in ready:
                     total[bounds[a] : bounds[a + 1]] += forward
-                    total[self.points.rows(leaves[1:] if leaves[0] == a else leaves)] += backward
+                    total[self.points.rows(leaves[leaves > a])] += backward
+                ready = under_way
         return self.points.restore(total)
 
     def cross(self, Xs: Floats, V: Floats) -> Floats:
@@ -120,8 +118,11 @@ class KernelProduct:
         An entry is wrong by at most `cutoff * variance * n` times the largest absolute value in the column of `V`;
         by far less in general, as with `left_out`.
         """
-        V, n, m = V[self.points.order], len(V), len(Xs)
+        n, m = len(V), len(Xs)
         total = np.zeros((m, V.shape[1]))
+        if m == 0:
+            return total
+        V = V.take(self.points.order, axis=0)
         # Leaves of the size that those of X have, for points that lie alike.
         queries = _Leaves.of(np.asarray(Xs, dtype=np.float64) / self.unit, max(min(LEAF, LEAF * m // n), 2))
         a, b, _ = _near_leaves(queries, self.points, self.kernel, self.reach)
@@ -137,7 +138,8 @@ class KernelProduct:
     def _block(self, task: tuple[int, Integers]) -> Floats:
         a, leaves = task
         X, bounds = self.points.X, self.points.bounds
-        return self.kernel(X[bounds[a] : bounds[a + 1]], X[self.points.rows(leaves)])
+        K: Floats = self.kernel(X[bounds[a] : bounds[a + 1]], X[self.points.rows(leaves)])
+        return K
 
 
 @dataclass(frozen=True, eq=False)
