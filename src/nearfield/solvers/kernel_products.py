@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -102,7 +103,8 @@ class KernelProduct:
             return K @ V[self.points.rows(leaves)], K[:, mirrored:].T @ V[bounds[a] : bounds[a + 1]]
 
         with worker_threads(workers) as threads:
-            tasks, ready = range(len(self.tasks)), iter(())
+            tasks = range(len(self.tasks))
+            ready: Iterable[Any] = ()
             # The sums of a round are made here, in order, while the threads are at the next one.
             for now in [*memory.batches(len(tasks), 4 * workers), slice(len(tasks), None)]:
                 under_way = zip(self.tasks[now], threads(contributions, tasks[now]), strict=True)
@@ -234,5 +236,6 @@ def _near_leaves(A: _Leaves, B: _Leaves, kernel: Kernel, reach: float) -> tuple[
 def _tasks(a: Integers, b: Integers) -> Iterable[list[tuple[int, Integers]]]:
     """Per leaf in `a`, which is sorted: pairs of it and of some of the leaves in `b` that go with it."""
     starts = np.flatnonzero(np.diff(a, prepend=-1))
-    for leaf, leaves in zip(a[starts], np.split(b, starts[1:]), strict=True):
-        yield [(int(leaf), leaves[chunk]) for chunk in memory.batches(len(leaves), LEAVES_PER_BLOCK)]
+    for start, stop in pairwise([*starts, len(a)]):
+        leaves = b[start:stop]
+        yield [(int(a[start]), leaves[chunk]) for chunk in memory.batches(len(leaves), LEAVES_PER_BLOCK)]
