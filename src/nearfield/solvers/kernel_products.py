@@ -1,20 +1,19 @@
 r"""Products of a short kernel with matrices, without what is too far apart to matter.
 
-Points are put in the order of a balanced k-d tree, so that the points of a leaf lie close together. Two leaves whose
-bounding boxes are farther apart than the kernel reaches are left out; all others meet in dense blocks, which BLAS
-multiplies many times faster than a sparse matrix of the same entries, and which take less memory: no indices, and of
-two blocks that mirror each other only one.
+Points are put in the order of a balanced k-d tree, so that the points of a leaf lie close together. Each leaf meets the
+points within reach of its bounding box in dense blocks, which BLAS multiplies. There are more entries than in a sparse
+matrix, but they have no indices, of two blocks that mirror each other there is only one, and it takes little more time
+to compute them anew for each product than to read them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from ..common import memory
 from ..common.threads import n_threads, thread_map, worker_threads
@@ -29,9 +28,9 @@ KEPT_SHARE = 0.25  # of free memory, that kept blocks may take
 class KernelProduct:
     """The matrix `K` of a kernel at `n` points, as something to multiply with.
 
-    Entries below `cutoff` times the variance may be left out, by a distance in units of the longest length scale per
-    column. `K` lies within `left_out` of the matrix multiplied with, in the largest row sum of absolute values and so
-    also in the spectral norm; both are symmetric. Results do not depend on the number of threads.
+    Each of the `J` Gaussians is left out where it is below `cutoff / J` of the kernel's variance, by the distance in
+    units of the longest length scale per column: an entry is too small by at most `cutoff` times the variance. The
+    matrix multiplied with is symmetric, and results do not depend on the number of threads.
 
     Parameters
     ----------
@@ -50,14 +49,14 @@ class KernelProduct:
     n_pairs : int
         Entries of `K` that are not left out, n^2 where none is: what a product costs.
     left_out : float
-        Bound on what is left out, see above. An entry of `product(V)` or `cross(Xs, V)` is wrong by at most this (for
-        `cross` see there) times the largest absolute value in the column of `V`.
+        Bound on the row sums of what is left out, and so on its spectral norm: an entry of `product(V)` is wrong by at
+        most this times the largest absolute value in the column of `V`.
     kept : bool
 
     Raises
     ------
     MemoryError
-        Where even the list of blocks does not fit into memory: the kernel reaches too far for so many points.
+        Where even the list of near points does not fit into memory: the kernel reaches too far for so many points.
     """
 
     def __init__(
@@ -67,81 +66,155 @@ class KernelProduct:
             raise ValueError(f"The 'cutoff' argument must lie between 0 and 1. Got {cutoff!r}.")
         self.n_jobs = n_jobs
         self.unit = kernel.length_scales.max(axis=0)
-        self.kernel = Kernel(kernel.length_scales / self.unit, kernel.variances)
-        least = cutoff * kernel.variance
-        self.reach = float(
-            brentq(lambda r: _envelope(self.kernel, r) / least - 1, 0.0, np.sqrt(-2 * np.log(cutoff)) + 1)
-        )
+        self.gaussians = _Gaussians.of(Kernel(kernel.length_scales / self.unit, kernel.variances), cutoff)
         self.points = _Leaves.of(np.asarray(X, dtype=np.float64) / self.unit, LEAF)
-        a, b, lost = _near_leaves(self.points, self.points, self.kernel, self.reach)
+        a, b, lost = _near_leaves(self.points, self.points, self.gaussians)
+        lost = np.repeat(lost, np.diff(self.points.bounds))
+        self.tasks: list[_Task] = []
+        for leaf, leaves in _runs(a[a <= b], b[a <= b]):
+            targets, rows, distances = self._near_points(self.points, leaf, leaves)
+            task = _Task.of(targets, rows, self.gaussians.counts(distances))
+            beyond = self.gaussians.lost(distances)
+            lost[targets] += beyond.sum()
+            lost[rows] += task.n_targets * beyond
+            self.tasks.append(task)
         self.left_out = float(lost.max())
-        sizes = np.diff(self.points.bounds)
-        self.n_pairs = int(sizes[a] @ sizes[b])
-        upper = a <= b
-        self.tasks = list(chain.from_iterable(_tasks(a[upper], b[upper])))
-        n_bytes = 8 * int(sizes[a[upper]] @ sizes[b[upper]])
-        self.kept = n_bytes <= KEPT_SHARE * memory.available() if keep is None else keep
+        n_entries = sum(task.n_targets * len(task.sources) for task in self.tasks)
+        self.n_pairs = 2 * n_entries - sum(task.n_targets * task.n_own for task in self.tasks)
+        self.kept = 8 * n_entries <= KEPT_SHARE * memory.available() if keep is None else keep
         if self.kept:
-            memory.require(n_bytes, "The kernel matrix", "Use keep=False.")
+            memory.require(8 * n_entries, "The kernel matrix", "Use keep=False.")
         self.blocks = thread_map(self._block, self.tasks, n_jobs) if self.kept else None
 
     @property
     def diagonal(self) -> Floats:
         """Diagonal (n,) of `K`."""
-        return np.full(len(self.points.X), self.kernel.variance)
+        return np.full(len(self.points.X), self.gaussians.kernel.variance)
 
     def product(self, V: Floats) -> Floats:
         """`K V` of shape (n, r) for `V` of shape (n, r)."""
         V = V.take(self.points.order, axis=0)
-        total = np.zeros(V.shape)
-        bounds, workers = self.points.bounds, n_threads(self.n_jobs)
+        total, workers = np.zeros(V.shape), n_threads(self.n_jobs)
 
         def contributions(t: int) -> tuple[Floats, Floats]:
-            a, leaves = self.tasks[t]
-            K = self._block(self.tasks[t]) if self.blocks is None else self.blocks[t]
-            mirrored = bounds[a + 1] - bounds[a] if leaves[0] == a else 0  # all but the block on the diagonal
-            return K @ V[self.points.rows(leaves)], K[:, mirrored:].T @ V[bounds[a] : bounds[a + 1]]
+            task = self.tasks[t]
+            K = self._block(task) if self.blocks is None else self.blocks[t]
+            return K @ V[task.sources], K[:, task.n_own :].T @ V[task.targets]
 
         with worker_threads(workers) as threads:
-            tasks = range(len(self.tasks))
             ready: Iterable[Any] = ()
             # The sums of a round are made here, in order, while the threads are at the next one.
-            for now in [*memory.batches(len(tasks), 4 * workers), slice(len(tasks), None)]:
-                under_way = zip(self.tasks[now], threads(contributions, tasks[now]), strict=True)
-                for (a, leaves), (forward, backward) in ready:
-                    total[bounds[a] : bounds[a + 1]] += forward
-                    total[self.points.rows(leaves[leaves > a])] += backward
+            for now in [*memory.batches(len(self.tasks), 4 * workers), slice(0)]:
+                under_way = zip(self.tasks[now], threads(contributions, range(len(self.tasks))[now]), strict=True)
+                for task, (forward, backward) in ready:
+                    total[task.targets] += forward
+                    total[task.sources[task.n_own :]] += backward
                 ready = under_way
         return self.points.restore(total)
 
     def cross(self, Xs: Floats, V: Floats) -> Floats:
         """`k(Xs, X) V` of shape (m, r) for other points `Xs` (m, d) and `V` (n, r).
 
-        An entry is wrong by at most `cutoff * variance * n` times the largest absolute value in the column of `V`;
-        by far less in general, as with `left_out`.
+        An entry is wrong by at most `cutoff * variance * n` times the largest absolute value in the column of `V`; in
+        general by far less, as with `left_out`.
         """
-        n, m = len(V), len(Xs)
-        total = np.zeros((m, V.shape[1]))
-        if m == 0:
+        total = np.zeros((len(Xs), V.shape[1]))
+        if len(Xs) == 0:
             return total
+        # Leaves as wide as those of X, for points that lie alike.
+        size = min(LEAF, max(LEAF * len(Xs) // len(V), 2))
+        queries = _Leaves.of(np.asarray(Xs, dtype=np.float64) / self.unit, size)
+        a, b, _ = _near_leaves(queries, self.points, self.gaussians)
+        starts = np.flatnonzero(np.diff(a, prepend=-1))
         V = V.take(self.points.order, axis=0)
-        # Leaves of the size that those of X have, for points that lie alike.
-        queries = _Leaves.of(np.asarray(Xs, dtype=np.float64) / self.unit, max(min(LEAF, LEAF * m // n), 2))
-        a, b, _ = _near_leaves(queries, self.points, self.kernel, self.reach)
 
-        def sum_at(tasks: list[tuple[int, Integers]]) -> None:
-            for a, leaves in tasks:
-                targets, sources = slice(queries.bounds[a], queries.bounds[a + 1]), self.points.rows(leaves)
-                total[targets] += self.kernel(queries.X[targets], self.points.X[sources]) @ V[sources]
+        def sum_at(run: slice) -> None:
+            for leaf, leaves in _runs(a[run], b[run]):
+                targets, rows, distances = self._near_points(queries, leaf, leaves)
+                counts = self.gaussians.counts(distances)
+                sources = rows[: counts[0]]
+                total[targets] += self.gaussians.block(queries.X[targets], self.points.X[sources], counts) @ V[sources]
 
-        thread_map(sum_at, _tasks(a, b), self.n_jobs)
+        thread_map(sum_at, [slice(*ends) for ends in pairwise([*starts, len(a)])], self.n_jobs)
         return queries.restore(total)
 
-    def _block(self, task: tuple[int, Integers]) -> Floats:
-        a, leaves = task
-        X, bounds = self.points.X, self.points.bounds
-        K: Floats = self.kernel(X[bounds[a] : bounds[a + 1]], X[self.points.rows(leaves)])
-        return K
+    def _near_points(self, queries: _Leaves, leaf: int, leaves: Integers) -> tuple[slice, Integers, Floats]:
+        """Rows of the queries in a leaf; rows of the points in some leaves, nearest first, and distances to its box."""
+        (low, high), rows = queries.boxes[-1], self.points.rows(leaves)
+        X = self.points.X[rows]
+        gaps = np.maximum(np.maximum(low[leaf] - X, X - high[leaf]), 0.0)
+        distances = np.sqrt(np.einsum("ij,ij->i", gaps, gaps))
+        order = np.argsort(distances, kind="stable")  # a leaf's own points, which come first, stay there
+        return slice(queries.bounds[leaf], queries.bounds[leaf + 1]), rows[order], distances[order]
+
+    def _block(self, task: _Task) -> Floats:
+        return self.gaussians.block(self.points.X[task.targets], self.points.X[task.sources], task.counts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """A block of the matrix: rows `targets`, columns `sources`, the first `n_own` of which are the rows themselves.
+
+    `counts` is as in `_Gaussians.block`.
+    """
+
+    targets: slice
+    sources: Integers
+    counts: Integers
+    n_own: int
+
+    @classmethod
+    def of(cls, targets: slice, rows: Integers, counts: Integers) -> _Task:
+        n_targets = targets.stop - targets.start
+        return cls(targets, rows[: counts[0]].astype(np.int32), counts, n_targets if rows[0] == targets.start else 0)
+
+    @property
+    def n_targets(self) -> int:
+        return int(self.targets.stop - self.targets.start)
+
+
+@dataclass(frozen=True, eq=False)
+class _Gaussians:
+    """A kernel whose longest length scale per column is 1, and how far each of its Gaussians reaches.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        Gaussians in the order of their reaches.
+    reaches : ndarray of shape (J,)
+        Distances up to which each is taken into account; the farthest first.
+    """
+
+    kernel: Kernel
+    reaches: Floats
+
+    @classmethod
+    def of(cls, kernel: Kernel, cutoff: float) -> _Gaussians:
+        heights = kernel.variances / (cutoff / kernel.n_scales * kernel.variance)
+        reaches = kernel.length_scales.max(axis=1) * np.sqrt(2 * np.log(np.maximum(heights, 1.0)))
+        order = np.argsort(-reaches)
+        return cls(Kernel(kernel.length_scales[order], kernel.variances[order]), reaches[order])
+
+    def lost(self, distances: Floats) -> Floats:
+        """Bound on what is left out of the kernel at each of some distances (p,)."""
+        lost = np.zeros(len(distances))
+        for reach, (scales, variance) in zip(self.reaches, self.kernel.components(), strict=True):
+            beyond = distances > reach
+            lost[beyond] += variance * np.exp(-0.5 * (distances[beyond] / scales.max()) ** 2)
+        return lost
+
+    def counts(self, distances: Floats) -> Integers:
+        """Numbers (J,) of sorted distances within the reach of each Gaussian."""
+        return np.searchsorted(distances, self.reaches, side="right")
+
+    def block(self, X: Floats, Y: Floats, counts: Integers) -> Floats:
+        """Kernel (n, m) of `X` (n, d) and `Y` (m, d), where Gaussian j is of the first `counts[j]` of `Y` only."""
+        columns = [
+            Kernel(self.kernel.length_scales[:j], self.kernel.variances[:j])(X, Y[start:stop])
+            for j, (start, stop) in zip(range(len(counts), 0, -1), pairwise([0, *counts[::-1]]), strict=True)
+            if start < stop
+        ]
+        return columns[0] if len(columns) == 1 else np.concatenate([np.empty((len(X), 0)), *columns], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,15 +268,8 @@ class _Leaves:
         return result
 
 
-def _envelope(kernel: Kernel, distance: Floats | float) -> Floats:
-    """Bound on the kernel at a distance in units of the longest scale per column, which are 1 here."""
-    exponents = -0.5 * np.multiply.outer(np.square(distance), kernel.length_scales.max(axis=1) ** -2.0)
-    bound: Floats = np.exp(exponents) @ kernel.variances
-    return bound
-
-
-def _near_leaves(A: _Leaves, B: _Leaves, kernel: Kernel, reach: float) -> tuple[Integers, Integers, Floats]:
-    """Leaves of `A` and of `B` whose boxes are at most `reach` apart, sorted.
+def _near_leaves(A: _Leaves, B: _Leaves, gaussians: _Gaussians) -> tuple[Integers, Integers, Floats]:
+    """Leaves of `A` and of `B` whose boxes the kernel reaches across, sorted.
 
     Returns
     -------
@@ -225,17 +291,18 @@ def _near_leaves(A: _Leaves, B: _Leaves, kernel: Kernel, reach: float) -> tuple[
         squares = np.zeros(len(a))
         for c in range(low_a.shape[1]):
             squares += np.maximum(np.maximum(low_a[a, c] - high_b[b, c], low_b[b, c] - high_a[a, c]), 0.0) ** 2
-        far = squares > reach**2
+        distances = np.sqrt(squares)
+        far = distances > gaussians.reaches[0]
         sizes = np.diff(B.bounds[:: 2 ** (depths[1] - level_b)])
-        lost += np.bincount(a[far], sizes[b[far]] * _envelope(kernel, np.sqrt(squares[far])), minlength=len(lost))
+        lost += np.bincount(a[far], sizes[b[far]] * gaussians.lost(distances[far]), minlength=len(lost))
         a, b = a[~far], b[~far]
     order = np.lexsort((b, a))
     return a[order], b[order], lost
 
 
-def _tasks(a: Integers, b: Integers) -> Iterable[list[tuple[int, Integers]]]:
-    """Per leaf in `a`, which is sorted: pairs of it and of some of the leaves in `b` that go with it."""
+def _runs(a: Integers, b: Integers) -> Iterator[tuple[int, Integers]]:
+    """Per leaf in `a`, which is sorted: that leaf and the leaves of `b` that go with it, a block's worth at a time."""
     starts = np.flatnonzero(np.diff(a, prepend=-1))
     for start, stop in pairwise([*starts, len(a)]):
-        leaves = b[start:stop]
-        yield [(int(a[start]), leaves[chunk]) for chunk in memory.batches(len(leaves), LEAVES_PER_BLOCK)]
+        for chunk in memory.batches(stop - start, LEAVES_PER_BLOCK):
+            yield int(a[start]), b[start:stop][chunk]
