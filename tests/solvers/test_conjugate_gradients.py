@@ -165,6 +165,12 @@ def test_progress_is_told_and_may_interrupt():
     assert solution.n_iterations == 1
     assert not solution.converged.any()
 
+    def stop_at_the_end(stage, done, value):
+        if done == 1:
+            raise StopIteration
+
+    assert problem.solve(progress=stop_at_the_end).converged.all()
+
     def interrupt(stage, done, value):
         raise KeyboardInterrupt
 

@@ -95,6 +95,14 @@ def test_memory_decides_what_is_kept(monkeypatch):
         KernelProduct(kernel, X, keep=False)
 
 
+def test_too_many_pairs_are_refused():
+    X, kernel = np.random.RandomState(0).rand(400, 2), Kernel.gaussian(0.05)
+    n_pairs = KernelProduct(kernel, X).n_pairs
+    assert KernelProduct(kernel, X, max_pairs=2 * n_pairs).n_pairs == n_pairs
+    with pytest.raises(ValueError, match="pairs of points"):
+        KernelProduct(kernel, X, max_pairs=0.9 * n_pairs)
+
+
 @pytest.mark.parametrize("cutoff", [0.0, 1.0, np.nan])
 def test_cutoffs_that_make_no_sense_are_refused(cutoff):
     with pytest.raises(ValueError, match="'cutoff' argument"):

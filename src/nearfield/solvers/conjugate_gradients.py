@@ -13,6 +13,7 @@ Where the product is of a matrix that differs from `A` by at most `e` in the spe
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,7 +71,8 @@ def solve(
 
     Columns that have converged are left out of further products. A column whose iteration breaks down, because the
     matrix or the preconditioner is not positive definite in its direction or a value is not finite, stops. Each column
-    keeps the iterate of least residual.
+    keeps the iterate of least residual. There are two products more than iterations: residuals are computed anew at the
+    start and at the end, and memory is for about eight matrices like `B`.
 
     Parameters
     ----------
@@ -102,8 +104,9 @@ def solve(
             run.iterate(columns, X.take(on, axis=1), R.take(on, axis=1))
             X, run.relative[columns] = run.x.take(columns, axis=1), np.inf
     if progress is not None and not run.interrupted:
-        progress(STAGE, 1.0, float(run.relative.max(initial=0.0)))
-    relative, history = run.relative, np.array([*run.history] or [run.relative])
+        with suppress(StopIteration):
+            progress(STAGE, 1.0, float(run.relative.max(initial=0.0)))
+    relative, history = run.relative, np.array(run.history or [run.relative])
     return Solution(
         run.x, relative * run.norms, relative, run.quadratic, relative <= tolerance, run.n_iterations, history
     )

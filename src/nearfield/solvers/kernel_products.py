@@ -23,6 +23,7 @@ from ..kernels import Kernel
 LEAF = 128  # points per leaf at most: fewer reach less far, more keep BLAS busy
 LEAVES_PER_BLOCK = 32  # at most, so that memory is bounded
 KEPT_SHARE = 0.25  # of free memory, that kept blocks may take
+TOO_FAR = "The kernel reaches too far for so many points."
 
 
 class KernelProduct:
@@ -43,6 +44,8 @@ class KernelProduct:
     keep : bool or None
         Whether to keep the blocks of `K` from one product to the next, rather than to compute them anew. None keeps
         them if they take at most a quarter of free memory.
+    max_pairs : float
+        Refuse more pairs of points than this, before they are listed: by a rough count, up to some twice `n_pairs`.
 
     Attributes
     ----------
@@ -55,12 +58,21 @@ class KernelProduct:
 
     Raises
     ------
+    ValueError
+        Where there are more than `max_pairs`.
     MemoryError
         Where even the list of near points does not fit into memory: the kernel reaches too far for so many points.
     """
 
     def __init__(
-        self, kernel: Kernel, X: Floats, *, cutoff: float = 1e-10, n_jobs: int | None = None, keep: bool | None = None
+        self,
+        kernel: Kernel,
+        X: Floats,
+        *,
+        cutoff: float = 1e-10,
+        n_jobs: int | None = None,
+        keep: bool | None = None,
+        max_pairs: float = np.inf,
     ) -> None:
         if not 0 < cutoff < 1:
             raise ValueError(f"The 'cutoff' argument must lie between 0 and 1. Got {cutoff!r}.")
@@ -69,9 +81,13 @@ class KernelProduct:
         self.gaussians = _Gaussians.of(Kernel(kernel.length_scales / self.unit, kernel.variances), cutoff)
         self.points = _Leaves.of(np.asarray(X, dtype=np.float64) / self.unit, LEAF)
         a, b, lost = _near_leaves(self.points, self.points, self.gaussians)
-        lost = np.repeat(lost, np.diff(self.points.bounds))
+        sizes = np.diff(self.points.bounds)
+        if (n_pairs := sizes[a] @ sizes[b]) > max_pairs:
+            raise ValueError(f"The kernel reaches across {n_pairs:.2g} pairs of points, more than {max_pairs:.2g}.")
+        a, b, lost = a[a <= b], b[a <= b], np.repeat(lost, sizes)
+        memory.require(4.0 * sizes[b].sum(), "The list of near points", TOO_FAR)
         self.tasks: list[_Task] = []
-        for leaf, leaves in _runs(a[a <= b], b[a <= b]):
+        for leaf, leaves in _runs(a, b):
             targets, rows, distances = self._near_points(self.points, leaf, leaves)
             task = _Task.of(targets, rows, self.gaussians.counts(distances))
             beyond = self.gaussians.lost(distances)
@@ -121,8 +137,8 @@ class KernelProduct:
         total = np.zeros((len(Xs), V.shape[1]))
         if len(Xs) == 0:
             return total
-        # Leaves as wide as those of X, for points that lie alike.
-        size = min(LEAF, max(LEAF * len(Xs) // len(V), 2))
+        # Few points lie far from each other: smaller leaves, that their boxes do not grow much beyond those of X.
+        size = min(LEAF, max(8 * LEAF * len(Xs) // len(V), 2))
         queries = _Leaves.of(np.asarray(Xs, dtype=np.float64) / self.unit, size)
         a, b, _ = _near_leaves(queries, self.points, self.gaussians)
         starts = np.flatnonzero(np.diff(a, prepend=-1))
@@ -282,13 +298,13 @@ def _near_leaves(A: _Leaves, B: _Leaves, gaussians: _Gaussians) -> tuple[Integer
     depths = len(A.boxes) - 1, len(B.boxes) - 1
     for level in range(max(depths) + 1):
         level_a, level_b = min(level, depths[0]), min(level, depths[1])
-        memory.require(256.0 * len(a), "The list of near points", "The kernel reaches too far for so many points.")
+        memory.require(256.0 * len(a), "The list of near points", TOO_FAR)
         if level and level_a == level:
             a, b, lost = np.concatenate([2 * a, 2 * a + 1]), np.concatenate([b, b]), np.repeat(lost, 2)
         if level and level_b == level:
             a, b = np.concatenate([a, a]), np.concatenate([2 * b, 2 * b + 1])
         (low_a, high_a), (low_b, high_b) = A.boxes[level_a], B.boxes[level_b]
-        squares = np.zeros(len(a))
+        squares = np.zeros(len(a))  # column by column: there may be many pairs
         for c in range(low_a.shape[1]):
             squares += np.maximum(np.maximum(low_a[a, c] - high_b[b, c], low_b[b, c] - high_a[a, c]), 0.0) ** 2
         distances = np.sqrt(squares)
