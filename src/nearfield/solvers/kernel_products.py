@@ -2,8 +2,8 @@ r"""Products of a short kernel with matrices, without what is too far apart to m
 
 Points are put in the order of a balanced k-d tree, so that the points of a leaf lie close together. Each leaf meets the
 points within reach of its bounding box in dense blocks, which BLAS multiplies. There are more entries than in a sparse
-matrix, but they have no indices, of two blocks that mirror each other there is only one, and it takes little more time
-to compute them anew for each product than to read them.
+matrix, but they have no indices, and of two blocks that mirror each other there is only one. A product that computes
+them anew takes two to three times as long as one that reads them, and less than that for many columns.
 """
 
 from __future__ import annotations
