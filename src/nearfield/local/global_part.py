@@ -16,6 +16,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..common.arrays import Array, empty_like_shape, like, namespace
 from ..common.memory import batches, rows_per_chunk
+from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..features.domain import DomainFeatures
 from ..kernels import Kernel
@@ -24,6 +25,7 @@ from .whitening import Block, make_blocks, whitened
 MOST_FEATURES = 1000
 POINTS_PER_FEATURE = 8  # with fewer, features cost more than they spare
 CELL_POINTS, N_EARLIER = 64, 192
+ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +117,17 @@ class GlobalPart:
 def _rows(features: tuple[DomainFeatures, ...], X: Array) -> Array:
     blocks = [each(X) for each in features]
     return blocks[0] if len(blocks) == 1 else namespace(X).concat(blocks, axis=1)
+
+
+def rows_of(features: tuple[DomainFeatures, ...], X: Floats, n_jobs: int | None) -> Floats:
+    """Features (n, D) of several scales at points (n, d), in threads."""
+    result = np.empty((len(X), sum(each.n_components for each in features)))
+
+    def work(chunk: slice) -> None:
+        result[chunk] = _rows(features, X[chunk])
+
+    thread_map(work, batches(len(X), ROWS_AT_ONCE), n_jobs)
+    return result
 
 
 def _sums(

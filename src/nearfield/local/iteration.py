@@ -1,0 +1,188 @@
+r"""The exact process of all data by iteration: no approximation but where the iteration stops.
+
+.. math:: (K_{short} + \Phi \Phi' + S) \, \alpha = b
+
+is solved by conjugate gradients. The product with the short scales leaves out what is too far apart to matter; the
+local process whitened block by block, and the long scales beside it, are the preconditioner: a few iterations do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import csr_matrix
+
+from ..common import memory
+from ..common.arrays import Array, like, on_host
+from ..common.threads import thread_map
+from ..common.types import Floats
+from ..features.domain import DomainFeatures
+from ..kernels import Kernel
+from ..solvers import conjugate_gradients
+from ..solvers.conjugate_gradients import Solution
+from ..solvers.factors import Cholesky
+from ..solvers.kernel_products import KernelProduct
+from ..solvers.kernel_space import KernelSpace
+from .global_part import GlobalPart, rows_of
+from .whitening import Block, make_blocks
+
+CELL_POINTS, N_EARLIER = 32, 64  # of the preconditioner
+MAX_ITERATIONS = 200
+CUTOFF = 1e-10  # of the variance, below which the kernel of two points is left out
+Progress = Callable[[str, float, float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """The covariance matrix of all data, and an approximate inverse of it.
+
+    Attributes
+    ----------
+    kernel : KernelProduct
+        Of the short scales.
+    Phi : ndarray of shape (n, D)
+        Features of the long scales; D may be 0.
+    noise : ndarray of shape (n,)
+    whitener : sparse matrix of shape (n, n)
+        `U`, with `U' U` close to the inverse of the matrix without long scales.
+    smoothed : ndarray of shape (n, D)
+        `U' U Phi`.
+    inner : tuple
+        Factor of `I + Phi' U' U Phi`.
+    """
+
+    kernel: KernelProduct
+    Phi: Floats
+    noise: Floats
+    whitener: csr_matrix
+    smoothed: Floats
+    inner: tuple[Floats, bool]
+
+    @classmethod
+    def of(
+        cls,
+        kernel: Kernel,
+        features: tuple[DomainFeatures, ...],
+        X: Floats,
+        noise: Floats,
+        rng: np.random.RandomState,
+        n_jobs: int | None,
+        max_pairs: float = np.inf,
+        cutoff: float = CUTOFF,
+    ) -> System:
+        """For points (n, d) with noise variances (n,), short scales as a kernel and long ones as features.
+
+        Raises
+        ------
+        ValueError
+            Where the short scales reach across more than `max_pairs` pairs of points.
+        """
+        n = len(X)
+        D = sum(each.n_components for each in features)
+        memory.require(
+            8.0 * n * (3 * D + 2.5 * (CELL_POINTS + N_EARLIER)),
+            f"The exact Gaussian process of {n} samples by iteration",
+            "Fewer samples, or a larger tolerance, need less.",
+        )
+        product = KernelProduct(kernel, X, cutoff=cutoff, n_jobs=n_jobs, max_pairs=max_pairs)
+        Phi = rows_of(features, X, n_jobs) if features else np.empty((n, 0))
+        blocks = make_blocks(X, CELL_POINTS, N_EARLIER, rng, n_jobs)
+        U = whitening_matrix(kernel, X, noise, blocks, n_jobs)
+        smoothed = U.T @ (U @ Phi)
+        return cls(product, Phi, noise, U, smoothed, cho_factor(np.eye(D) + Phi.T @ smoothed))
+
+    def product(self, V: Floats) -> Floats:
+        """The matrix times `V` (n, r)."""
+        result: Floats = self.kernel.product(V) + self.noise[:, None] * V
+        return result + self.Phi @ (self.Phi.T @ V) if self.Phi.shape[1] else result
+
+    def precondition(self, V: Floats) -> Floats:
+        """The approximate inverse times `V` (n, r)."""
+        result: Floats = self.whitener.T @ (self.whitener @ V)
+        if self.Phi.shape[1]:
+            result -= self.smoothed @ cho_solve(self.inner, self.Phi.T @ result)
+        return result
+
+    def solve(self, B: Floats, tolerance: float, progress: Progress | None = None) -> Solution:
+        """The inverse times `B` (n, r), to a relative residual of `tolerance`."""
+        return conjugate_gradients.solve(self.product, self.precondition, B, tolerance, MAX_ITERATIONS, progress)
+
+    @property
+    def least_noise(self) -> float:
+        """Bound from below on the eigenvalues of the matrix multiplied with; 0 where there is none."""
+        return max(float(self.noise.min()) - self.kernel.left_out, 0.0)
+
+
+def whitening_matrix(
+    kernel: Kernel, X: Floats, noise: Floats, blocks: list[Block], n_jobs: int | None
+) -> csr_matrix:
+    """`U` (n, n) with `U' U` close to the inverse of `K + diag(noise)`; see `whitening`. Its rows are in any order."""
+
+    def rows_of_block(block: Block) -> tuple[Floats, np.ndarray]:
+        points = np.concatenate([block.earlier, block.own])
+        factor = KernelSpace.factorise(kernel, X[points], noise[points], what="covariance matrix of a cell")
+        assert isinstance(factor, Cholesky)
+        return factor.whiten(np.eye(len(points)))[len(block.earlier) :], points
+
+    made = thread_map(rows_of_block, blocks, n_jobs)
+    counts = np.concatenate([np.full(len(rows), rows.shape[1]) for rows, _ in made])
+    columns = np.concatenate([np.tile(points, len(rows)) for rows, points in made])
+    values = np.concatenate([rows.ravel() for rows, _ in made])
+    return csr_matrix((values, columns.astype(np.int32), np.concatenate([[0], np.cumsum(counts)])), shape=(len(X),) * 2)
+
+
+@dataclass(frozen=True, eq=False)
+class ExactMean:
+    """The mean of the exact process, for any place.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        Short scales.
+    X : ndarray of shape (n, d)
+    weights : ndarray of shape (n, k + 1)
+        The inverse of the covariance matrix times the targets.
+    features : tuple of DomainFeatures
+        Long scales.
+    long_weights : ndarray of shape (D, k + 1)
+    n_jobs : int or None
+    """
+
+    kernel: Kernel
+    X: Floats
+    weights: Floats
+    features: tuple[DomainFeatures, ...]
+    long_weights: Floats
+    n_jobs: int | None = None
+
+    def __call__(self, X: Array) -> Array:
+        """Means (m, k + 1) at points (m, d)."""
+        places = on_host(X).astype(np.float64)
+        mean = KernelProduct(self.kernel, self.X, cutoff=CUTOFF, n_jobs=self.n_jobs, keep=False).cross(
+            places, self.weights
+        )
+        if self.features:
+            mean += rows_of(self.features, places, self.n_jobs) @ self.long_weights
+        return mean if isinstance(X, np.ndarray) else like(mean, X)
+
+
+def solve_mean(
+    kernel: Kernel,
+    part: GlobalPart | None,
+    X: Floats,
+    y: Floats,
+    noise: Floats,
+    tolerance: float,
+    rng: np.random.RandomState,
+    n_jobs: int | None,
+    progress: Progress | None,
+    max_pairs: float = np.inf,
+) -> tuple[ExactMean, Solution]:
+    """The exact mean for targets (n, k + 1), to a relative residual of `tolerance`."""
+    features = () if part is None else part.features
+    system = System.of(kernel, features, X, noise, rng, n_jobs, max_pairs)
+    solution = system.solve(y, tolerance, progress)
+    return ExactMean(kernel, X, solution.x, features, system.Phi.T @ solution.x, n_jobs), solution
