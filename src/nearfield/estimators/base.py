@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from ..common import memory
-from ..common.arrays import Array, is_tensor, like, namespace
+from ..common.arrays import Array, empty_like_shape, indices_like, is_tensor, like, namespace, on_host
 from ..common.progress import ProgressLine
 from ..common.types import Floats
 from ..common.validation import (
@@ -28,13 +29,8 @@ from ..common.validation import (
 from ..hyperparameters.blocks import Block
 from ..hyperparameters.learning import Fixed, Learned, LearningRequest, Progress, learn_hyperparameters
 from ..kernels import Kernel
-
-
-def on_device() -> Any:
-    """What the regressors do with tensors; PyTorch is imported with it, so only where there are tensors."""
-    from ..tensors import estimators
-
-    return estimators
+from ..solvers.feature_space import FeatureSpace
+from ..solvers.kernel_space import KernelSpace
 
 
 class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -127,7 +123,12 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         """
         request = self._learning_request(X.shape[1])
         rng = spawn(self.random_state, "learning")
-        self._set_learned(learn_hyperparameters(X, y, weights, request, rng, make_blocks=make_blocks))
+        if is_tensor(X):
+            from ..tensors.learning import learn
+
+            self._set_learned(learn(X, y, weights, request, rng))
+        else:
+            self._set_learned(learn_hyperparameters(X, y, weights, request, rng, make_blocks=make_blocks))
 
     def _learning_request(self, d: int) -> LearningRequest:
         """The parameters that learning from `d` columns depends on, checked."""
@@ -249,32 +250,38 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             )
         return float(value)
 
-    def _noise_of(self, n: int, weights: Floats | None) -> Floats:
-        noise = np.full(n, self.noise_variance_)
+    def _noise_of(self, X: Array, weights: Array | None) -> Array:
+        """Noise variance (n,) of each sample."""
+        noise = like(np.full(len(X), self.noise_variance_), X)
         return noise if weights is None else noise / weights
 
     # ---- answers -------------------------------------------------------------------------------------------------
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Coefficient of determination R^2 of the means at `X`."""
-        if is_tensor(X):
-            return float(on_device().score(self, X, y, sample_weight))
-        return float(super().score(X, y, sample_weight))
+        if not is_tensor(X):
+            return float(super().score(X, y, sample_weight))
+        from ..common.tensor_checks import companion
+
+        def on_host_as_double(values: Any, name: str) -> Floats:
+            return on_host(companion(values, X, name)).astype(np.float64)
+
+        weights = None if sample_weight is None else on_host_as_double(sample_weight, "sample_weight")
+        mean, truth = on_host_as_double(self.predict(X), "the prediction"), on_host_as_double(y, "y")
+        return float(r2_score(truth, mean, sample_weight=weights))
 
     def _need_arrays(self, method: str) -> None:
         check_is_fitted(self, "kernel_")
         if is_tensor(self.y_mean_):
             raise ValueError(f"{method} needs a model fitted on NumPy arrays; this one was fitted on tensors.")
 
-    def _fitted_on_tensors(self, X: Any) -> bool:
-        """Whether this model lives on a device; a test point of another library is refused."""
+    def _fitted_on_tensors(self, X: Any) -> None:
+        """Refuse points of another library than those fitted on."""
         check_is_fitted(self, "kernel_")
-        on_tensors = is_tensor(self.y_mean_)
-        if on_tensors or is_tensor(X):
+        if is_tensor(self.y_mean_) or is_tensor(X):
             from ..common import tensor_checks
 
-            tensor_checks.same_library(self, X, on_tensors)
-        return on_tensors
+            tensor_checks.same_library(self, X, is_tensor(self.y_mean_))
 
     def predict_frame(self, X: ArrayLike, *, level: float = 0.95, include_noise: bool = True) -> Any:
         """Predictions as a pandas DataFrame, with the index of `X` where that is one.
@@ -366,31 +373,58 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             )
         return values
 
-    def _require_covariance(self, m: int, width: int) -> None:
-        memory.require(
-            8.0 * m * (2 * m * len(self.y_mean_) + width),
-            f"The covariance matrix of {m} points",
-            "return_std=True gives the standard deviations alone, whatever the number of points.",
-        )
-
-    @staticmethod
-    def _weighted_mean(y: Floats, weights: Floats | None) -> Floats:
-        mean = np.average(y, axis=0, weights=weights)
-        # The mean of equal numbers may differ from them by rounding, and what that leaves would pass for a signal.
-        result: Floats = np.where(y.min(axis=0) == y.max(axis=0), y[0], mean)
-        return result
-
 
 class JointGPRegressor(GPRegressor):
-    """A regressor that knows the joint distribution of many test points, and so can draw functions."""
+    """A regressor that knows the joint distribution of many test points, and so can draw functions.
 
-    def _covariance(self, covariance: Floats, include_noise: bool) -> Floats:
+    A subclass gives `_rows(X)`, what its posterior takes in place of points, and `_n_rows()`, the posterior's size.
+    """
+
+    _posterior: KernelSpace | FeatureSpace
+
+    def _rows(self, X: Array) -> Array:
+        raise NotImplementedError
+
+    def _n_rows(self) -> int:
+        raise NotImplementedError
+
+    def _predict(self, X: Any, return_std: bool, return_cov: bool, include_noise: bool) -> Any:
+        """Posterior at points in memory; see `ExactGPRegressor.predict`."""
+        if return_std and return_cov:
+            raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
+        X = self._validate_test(X)
+        if not return_cov:
+            return self._predict_points(X, return_std, include_noise)
+        m, k = len(X), len(self.y_mean_)
+        memory.require(
+            X.dtype.itemsize * m * (2.0 * m * k + 2 * self._n_rows()),
+            f"The covariance matrix of {m} points",
+            "return_std=True gives the standard deviations alone, whatever the number of points.",
+            X.device,
+        )
+        rows = self._rows(X)
+        mean, covariance = self._shaped(self._posterior.mean(rows)[:, :k]), self._posterior.covariance(rows)
+        xp, diagonal = namespace(X), indices_like(range(m), X)
         # Rounding must not make a variance negative.
-        variance = np.maximum(np.diagonal(covariance), 0.0) + (self.noise_variance_ if include_noise else 0.0)
-        np.fill_diagonal(covariance, variance)
-        if self._single_target:
-            return covariance
-        return np.repeat(covariance[:, :, None], len(self.y_mean_), axis=2)
+        variance = xp.clip(covariance[diagonal, diagonal], 0.0, None)
+        covariance[diagonal, diagonal] = variance + (self.noise_variance_ if include_noise else 0.0)
+        return mean, covariance if self._single_target else xp.repeat(covariance[:, :, None], k, axis=2)
+
+    def _predict_points(self, X: Array, return_std: bool, include_noise: bool) -> Any:
+        mean, variance = (empty_like_shape(shape, X) for shape in ((len(X), len(self.y_mean_)), (len(X),)))
+        for chunk in self._chunks(X):
+            rows = self._rows(X[chunk])
+            if return_std:
+                means, variance[chunk] = self._posterior.mean_and_variance(rows)
+            else:
+                means = self._posterior.mean(rows)
+            mean[chunk] = means[:, : mean.shape[1]]  # the constant may come after the targets
+        mean = self._shaped(mean)
+        return (mean, self._std(variance, include_noise)) if return_std else mean
+
+    def _chunks(self, X: Array) -> list[slice]:
+        """Runs of points that the posterior takes at once."""
+        return memory.batches(len(X), memory.rows_per_chunk(4 * X.dtype.itemsize * self._n_rows(), len(X), X.device))
 
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0, include_noise: bool = False) -> Array:
         """Draw functions from the posterior.

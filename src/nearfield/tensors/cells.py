@@ -11,9 +11,8 @@ import torch
 
 from ..common.arrays import Array as Tensor
 from ..common.arrays import on_host
-from ..common.memory import batches
+from ..common.memory import batch_bytes, batches
 from ..local.centers import Lattice, Placement
-from . import memory
 
 MAX_GRID_COLUMNS = 3  # beyond, cells have too many neighbours, and all distances are computed
 
@@ -210,7 +209,7 @@ def chunks_of_points(X: Tensor, centers: Tensor) -> list[slice]:
 
 def _rows(X: Tensor) -> int:
     """Rows of a matrix with a column a point that fit into a batch."""
-    return max(int(memory.batch_bytes(X.device) / (4 * X.element_size() * max(len(X), 1))), 1)
+    return max(int(batch_bytes(X.device) / (4 * X.element_size() * max(len(X), 1))), 1)
 
 
 def chunks_by_total(sizes: np.ndarray, limit: float) -> list[slice]:

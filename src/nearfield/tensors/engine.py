@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from ..common import memory
 from ..common.arrays import Array as Tensor
 from ..local.centers import Placement
 from ..local.plan import Plan
 from ..solvers.kernel_space import KernelSpace
-from . import cells, memory, models
+from . import cells, models
 from .models import Batch, TensorSet
+
+MODEL_SHARE = 0.4  # of what is free, that fitted models may take
 
 
 @dataclass(frozen=True)
@@ -98,11 +101,11 @@ class PaddedEngine:
         if sees_all and plan.features is None:
             memory.require(
                 3 * needed,
-                centers.device,
                 f"The exact Gaussian process of {n} samples",
                 "A larger tolerance, or radius and features set by hand, need less.",
+                centers.device,
             )
-        return needed < memory.MODEL_SHARE * memory.available(centers.device)
+        return needed < MODEL_SHARE * memory.available_on(centers.device)
 
     def n_kernel_space(self, batches: Sequence[Batch]) -> int:
         """See `Engine`."""

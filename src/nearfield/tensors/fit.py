@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from ..common import memory
 from ..common.arrays import Array as Tensor
 from ..common.arrays import like, on_host, weighted_mean
 from ..common.types import Floats
@@ -20,7 +21,7 @@ from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
 from ..local.predictor import LocalPredictor
 from ..local.request import LocalRequest
-from . import cells, memory
+from . import cells
 from .engine import PaddedEngine
 from .learning import learn
 
@@ -38,9 +39,9 @@ class TensorData:
     def __post_init__(self) -> None:
         memory.require(
             self.X.element_size() * len(self.X) * (6 * self.X.shape[1] + 4 * self.y.shape[1] + 8.0),
-            self.X.device,
             f"A local model of {len(self.X)} samples",
             "Fewer samples, or float32, need less.",
+            self.X.device,
         )
 
     @property

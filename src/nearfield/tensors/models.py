@@ -14,12 +14,12 @@ import numpy as np
 import torch
 
 from ..common.arrays import Array as Tensor
-from ..common.memory import batches
+from ..common.memory import batch_bytes, batches
 from ..common.types import Integers
 from ..local.model import LocalModel, from_statistics, in_kernel_space, mean_and_variance, weighted
 from ..local.plan import Plan
 from ..solvers.statistics import Statistics, total
-from . import cells, memory
+from . import cells
 from .cells import Neighbourhoods
 
 GROWTH = 1.25  # neighbourhoods of a batch differ by at most this factor,
@@ -99,7 +99,7 @@ def fit(plan: Plan, data: TensorSet, centers: Tensor) -> Iterator[Batch]:
 
 def neighbourhoods(plan: Plan, data: TensorSet, centers: Tensor) -> Iterator[tuple[slice, Neighbourhoods]]:
     """Neighbourhoods of runs of centres, as many at once as there is room for."""
-    n, room = len(data.X), memory.batch_bytes(centers.device) / 32
+    n, room = len(data.X), batch_bytes(centers.device) / 32
     if plan.radius is None:
         size = n if plan.count is None else min(plan.count, n)
         every = torch.arange(n, device=centers.device)
