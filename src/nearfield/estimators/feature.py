@@ -24,7 +24,6 @@ from ..kernels import Kernel
 from ..solvers import statistics
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.statistics import Statistics
-from ..streaming.fit import BLOCKS
 from ..streaming.inputs import as_source
 from ..streaming.neighbours import make_blocks
 from ..streaming.output import check_fitted_on, predict_source
@@ -128,17 +127,15 @@ class FeatureGPRegressor(JointGPRegressor):
         passes = Passes(source, self._check_progress())
         rng = spawn(self.random_state, "source")
         sampled = take_sample(self, passes, rng)
-        rows, self._offset = sampled.rows, sampled.mean
+        self._offset = sampled.mean
         is_whole = sampled.n <= source.sample_size
 
         def blocks() -> list[Block]:
-            return make_blocks(passes, sampled, sampled.mean, BLOCKS, bool(self.ard), rng)
+            return make_blocks(passes, sampled, bool(self.ard), rng)
 
-        centered = rows.targets - self._offset
-        self._prepare(rows.X, centered, rows.weights, None if is_whole else blocks)
-        self._condition(
-            self._sums(rows.X, centered, rows.weights) if is_whole else passes.run(FeatureSums(self), "sums")
-        )
+        X, centered, weights = sampled.centred()
+        self._prepare(X, centered, weights, None if is_whole else blocks)
+        self._condition(self._sums(X, centered, weights) if is_whole else passes.run(FeatureSums(self), "sums"))
         return self
 
     def _prepare(

@@ -10,6 +10,8 @@ import numpy as np
 
 from ..common.types import Floats, Integers
 from ..common.validation import column_at_fault
+from ..local.frame import Frame
+from ..local.neighbourhoods import TrainingSet
 
 
 class SourceError(ValueError):
@@ -41,6 +43,10 @@ class Batch:
     def __getitem__(self, rows: Any) -> Batch:
         y = None if self.y is None else self.y[rows]
         return Batch(self.X[rows], y, None if self.weights is None else self.weights[rows], self.ids[rows])
+
+    def in_frame(self, frame: Frame) -> TrainingSet:
+        """The rows in length scales, with targets less an offset."""
+        return TrainingSet.of(*frame.rows(self.X, self.targets, self.weights))
 
     @property
     def targets(self) -> Floats:

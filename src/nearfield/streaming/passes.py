@@ -148,6 +148,10 @@ class Sampled:
         """The sample."""
         return self.batches[0]
 
+    def centred(self) -> tuple[Floats, Floats, Floats | None]:
+        """Points, targets less their mean, and weights of the sample."""
+        return self.rows.X, self.rows.targets - self.mean, self.rows.weights
+
     @property
     def mean(self) -> Floats:
         """Weighted mean of the targets; of equal numbers it is just these."""

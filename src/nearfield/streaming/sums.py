@@ -11,13 +11,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..common.arrays import in_units
 from ..common.memory import batches
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..common.validation import check_n_targets
+from ..local.frame import Frame
 from ..local.model import LocalModel, fit_one, from_statistics, statistics_of
-from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.statistics import Statistics
@@ -74,19 +73,6 @@ def limit_of(plan: Plan) -> float:
     return float(low)
 
 
-@dataclass(frozen=True, eq=False)
-class Noise:
-    """How noise variances come from sample weights: `variance / weight`, but at least `floor`."""
-
-    variance: float
-    floor: float
-
-    def __call__(self, n: int, weights: Floats | None) -> Floats:
-        """Noise variances of `n` points."""
-        noise = np.full(n, self.variance)
-        return np.maximum(noise if weights is None else noise / weights, self.floor)
-
-
 @dataclass(eq=False)
 class State:
     """Data of the places that have any, by number of the place, and sums over all points.
@@ -118,27 +104,14 @@ class LocalSums(Reduction):
     plan : Plan
     places : ndarray of shape (P, d)
         Centres, in length scales.
-    unit : ndarray of shape (d,) or (1,)
-        Length scale.
-    offset : ndarray of shape (k,)
-        What to subtract from the targets.
-    noise : Noise
+    frame : Frame
     n_jobs : int or None
     keep_sums : bool
         Give the sums themselves, to go on with, instead of the models.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        places: Floats,
-        unit: Floats,
-        offset: Floats,
-        noise: Noise,
-        n_jobs: int | None,
-        keep_sums: bool = False,
-    ) -> None:
-        self.plan, self.places, self.unit, self.offset, self.noise = plan, places, unit, offset, noise
+    def __init__(self, plan: Plan, places: Floats, frame: Frame, n_jobs: int | None, keep_sums: bool = False) -> None:
+        self.plan, self.places, self.frame = plan, places, frame
         self.n_jobs, self.n_features, self.limit = n_jobs, places.shape[1], limit_of(plan)
         self.keep_sums = keep_sums
         self.batch_rows = min(max(ROWS_PER_PLACE * len(places), Reduction.batch_rows), MOST_ROWS)
@@ -151,9 +124,8 @@ class LocalSums(Reduction):
 
     def update(self, state: State, batch: Batch) -> State:
         """See `Reduction`."""
-        check_n_targets(batch.targets.shape[1], len(self.offset))
-        noise = self.noise(len(batch), batch.weights)
-        data = TrainingSet.of(in_units(batch.X, self.unit), batch.targets - self.offset, noise)
+        check_n_targets(batch.targets.shape[1], len(self.frame.offset))
+        data = batch.in_frame(self.frame)
 
         def work(run: slice) -> None:
             neighbourhoods = data.neighbourhoods(self.places[run], self.plan.radius)
