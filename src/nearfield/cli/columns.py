@@ -14,9 +14,10 @@ from ..common import memory
 from ..common.types import Booleans, Floats
 from ..persistence import files as io
 from ..persistence.checks import conform
+from ..reporting.numbers import counted
 from ..streaming.tables import Table, TableRows
 from ..streaming.tables.table import BATCH
-from .messages import CommandError, counted, note
+from .messages import CommandError, note
 
 _COPIES = 3  # of all numbers, while they are put together
 

@@ -6,23 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from . import options
 from .messages import CommandError, aligned, note_training_rows, print_json
-from .options import (
-    Ard,
-    AsJson,
-    Data,
-    Encoding,
-    Features,
-    Identifier,
-    Method,
-    NFeatures,
-    NJobs,
-    NScales,
-    OneHot,
-    Scale,
-    Seed,
-    Tolerance,
-)
 from .progress import bars
 
 if TYPE_CHECKING:
@@ -41,14 +26,14 @@ EXAMPLES = """
 
 def command(
     context: typer.Context,
-    data: Data,
+    data: options.Data,
     target: Annotated[str | None, typer.Option("--target", "-t", help="Column to predict.")] = None,
     model: Annotated[
         str | None, typer.Option("--model", help="Score this model on all rows, instead of making new ones.")
     ] = None,
-    features: Features = None,
-    identifier: Identifier = None,
-    one_hot: OneHot = None,
+    features: options.Features = None,
+    identifier: options.Identifier = None,
+    one_hot: options.OneHot = None,
     hold_out: Annotated[float, typer.Option("--hold-out", help="Share of the rows that is held out.")] = 0.2,
     folds: Annotated[
         int | None, typer.Option("--folds", help="Cross-validate: every row is held out once, in so many models.")
@@ -66,16 +51,16 @@ def command(
         typer.Option("--block-columns", help="Columns that regions are made by, with commas. Default: all features."),
     ] = None,
     level: Annotated[float, typer.Option("--level", help="Probability of the intervals that are checked.")] = 0.95,
-    method: Method = "local",
-    tolerance: Tolerance = 1e-3,
-    n_scales: NScales = None,
-    ard: Ard = None,
-    scale: Scale = None,
-    n_features: NFeatures = 512,
-    seed: Seed = 0,
-    n_jobs: NJobs = None,
-    encoding: Encoding = None,
-    as_json: AsJson = False,
+    method: options.Method = "local",
+    tolerance: options.Tolerance = 1e-3,
+    n_scales: options.NScales = None,
+    ard: options.Ard = None,
+    scale: options.Scale = None,
+    n_features: options.NFeatures = 512,
+    seed: options.Seed = 0,
+    n_jobs: options.NJobs = None,
+    encoding: options.Encoding = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Score predictions of rows that were held out: RMSE, NLL, CRPS and coverage.
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..common.types import Floats
+from ..reporting.numbers import counted
 from ..streaming.tables import BadValueError, Table, TableRows, open_table
 from .columns import Column, Recipe, indicators, require_columns, require_room, split_names
-from .messages import CommandError, counted, note
+from .messages import CommandError, note
 
 MAX_CATEGORIES = 100
 _COMMAS = "numbers with commas; write a decimal point and no other separators"

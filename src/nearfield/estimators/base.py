@@ -36,21 +36,35 @@ from ..solvers.kernel_space import KernelSpace
 class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the Gaussian-process regressors."""
 
-    length_scale: Any
-    signal_variance: Any
-    noise_variance: Any
-    ard: bool
-    n_scales: Any
-    n_restarts: int
-    time_budget: float
-    n_jobs: int | None
-    random_state: Any
-    progress: Any
-
     kernel_: Kernel
     noise_variance_: float
     y_mean_: Floats
     learned_: Learned
+
+    def __init__(
+        self,
+        *,
+        length_scale: Any = None,
+        signal_variance: Any = None,
+        noise_variance: float | None = None,
+        ard: bool = False,
+        n_scales: Any = 1,
+        n_restarts: int = 2,
+        time_budget: float = 60.0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        progress: Any = None,
+    ) -> None:
+        self.length_scale = length_scale
+        self.signal_variance = signal_variance
+        self.noise_variance = noise_variance
+        self.ard = ard
+        self.n_scales = n_scales
+        self.n_restarts = n_restarts
+        self.time_budget = time_budget
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
 
     # ---- training data -------------------------------------------------------------------------------------------
 

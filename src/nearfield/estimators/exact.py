@@ -73,31 +73,6 @@ class ExactGPRegressor(JointGPRegressor):
 
     _posterior: KernelSpace
 
-    def __init__(
-        self,
-        *,
-        length_scale: Any = None,
-        signal_variance: Any = None,
-        noise_variance: float | None = None,
-        ard: bool = False,
-        n_scales: Any = 1,
-        n_restarts: int = 2,
-        time_budget: float = 60.0,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        progress: Any = None,
-    ) -> None:
-        self.length_scale = length_scale
-        self.signal_variance = signal_variance
-        self.noise_variance = noise_variance
-        self.ard = ard
-        self.n_scales = n_scales
-        self.n_restarts = n_restarts
-        self.time_budget = time_budget
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.progress = progress
-
     @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyperparameters that are not given and condition on the data.

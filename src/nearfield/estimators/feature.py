@@ -84,18 +84,19 @@ class FeatureGPRegressor(JointGPRegressor):
         random_state: Any = None,
         progress: Any = None,
     ) -> None:
-        self.feature_map = feature_map
-        self.length_scale = length_scale
-        self.signal_variance = signal_variance
-        self.noise_variance = noise_variance
-        self.ard = ard
-        self.n_scales = n_scales
-        self.likelihood = likelihood
-        self.n_restarts = n_restarts
-        self.time_budget = time_budget
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.progress = progress
+        self.feature_map, self.likelihood = feature_map, likelihood
+        super().__init__(
+            length_scale=length_scale,
+            signal_variance=signal_variance,
+            noise_variance=noise_variance,
+            ard=ard,
+            n_scales=n_scales,
+            n_restarts=n_restarts,
+            time_budget=time_budget,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            progress=progress,
+        )
 
     @all_or_nothing
     def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:

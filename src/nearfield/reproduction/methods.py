@@ -82,11 +82,6 @@ def maclaurin(
     return list(zip(mean + base.y_mean_[0], std, strict=True))
 
 
-def n_models(problem: Problem, spacings: Sequence[float | None]) -> int:
-    """How many centroids `maclaurin` makes a model of."""
-    return len(np.unique(np.concatenate([problem.owners(spacing) for spacing in spacings])))
-
-
 def ours(problem: Problem, D: int) -> tuple[Prediction, int]:
     """Our own local models of about `D` features, and how many centres they have."""
     parameters = our_parameters(problem.X / problem.hyperparameters.length_scale, D)
