@@ -43,25 +43,14 @@ _CHUNK = 50_000
 
 @dataclass(frozen=True, eq=False)
 class Airports:
-    """Cleaned data, some of it held out at random.
+    """Cleaned data, some of it held out at random."""
 
-    Attributes
-    ----------
-    places : ndarray of shape (n, 2)
-        Longitude and latitude in degrees.
-    elevation : ndarray of shape (n,)
-        In metres.
-    train, test : ndarray of int
-    n_unknown, n_repeated : int
-        Rows that were dropped, since 0 stands for an elevation that is not known, or since they come twice.
-    """
-
-    places: Floats
-    elevation: Floats
-    train: Integers
+    places: Floats  # (n, 2): longitude and latitude in degrees
+    elevation: Floats  # (n,): in metres
+    train: Integers  # rows
     test: Integers
-    n_unknown: int
-    n_repeated: int
+    n_unknown: int  # rows dropped, since 0 stands for an elevation that is not known,
+    n_repeated: int  # or since they come twice
 
     @property
     def points(self) -> Floats:

@@ -28,33 +28,18 @@ _FEW_STRUCTURED = {1: 2, 2: 4, 3: 15, 4: 24}
 
 @dataclass(frozen=True, eq=False)
 class DenseFrequencies:
-    """Frequencies written out.
+    """Frequencies written out."""
 
-    Attributes
-    ----------
-    frequencies : ndarray of shape (ceil(D / 2), d)
-    n_components : int
-        Number of columns `D`.
-    phase : float
-        Of the single column that an odd `D` leaves over.
-    """
-
-    frequencies: NDArray[np.float64]
-    n_components: int
-    phase: float
+    frequencies: NDArray[np.float64]  # (ceil(D / 2), d)
+    n_components: int  # number of columns `D`
+    phase: float  # of the single column that an odd `D` leaves over
 
 
 @dataclass(frozen=True, eq=False)
 class StructuredFrequencies:
-    """Frequencies in blocks `sqrt(d) H S_3 H S_2 H S_1` of normalised Hadamard matrices and random signs (SORF).
+    """Frequencies in blocks `sqrt(d) H S_3 H S_2 H S_1` of normalised Hadamard matrices and random signs (SORF)."""
 
-    Attributes
-    ----------
-    signs : ndarray of shape (3, blocks, padded d)
-    n_components, phase : see DenseFrequencies
-    """
-
-    signs: NDArray[np.float64]
+    signs: NDArray[np.float64]  # (3, blocks, padded d)
     n_components: int
     phase: float
 

@@ -23,13 +23,7 @@ SAMPLE_SIZE = 500
 
 @dataclass(frozen=True, eq=False)
 class MaclaurinMap:
-    """Monomials written out, and sketches of higher degrees each with a weight on its kernel.
-
-    Attributes
-    ----------
-    monomials : TaylorMap
-    sketches : tuple of (weight, sketch)
-    """
+    """Monomials written out, and sketches of higher degrees each with a weight on its kernel."""
 
     monomials: taylor.TaylorMap
     sketches: tuple[tuple[float, sketch.Sketch], ...]

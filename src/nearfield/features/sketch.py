@@ -41,17 +41,10 @@ class DenseSketch:
 
 @dataclass(frozen=True, eq=False)
 class TensorSRHT:
-    """Weights in blocks `P H diag(s)`, with `H` the Hadamard matrix of the padded dimension, never written out.
+    """Weights in blocks `P H diag(s)`, with `H` the Hadamard matrix of the padded dimension, never written out."""
 
-    Attributes
-    ----------
-    signs : ndarray of shape (n, blocks, padded d), of +1 and -1
-    picks : ndarray of shape (n, D)
-        Where each feature is found among the blocks * padded d outputs of its factor.
-    """
-
-    signs: NDArray[np.float64]
-    picks: Integers
+    signs: NDArray[np.float64]  # (n, blocks, padded d)
+    picks: Integers  # (n, D): where each feature is found among the blocks * padded d outputs of its factor
 
     @property
     def degree(self) -> int:

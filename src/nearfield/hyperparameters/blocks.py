@@ -27,19 +27,11 @@ FAR = BLOCK_SIZE - NEAR  # and others
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Points whose exact likelihood is one term of the objective.
+    """Points whose exact likelihood is one term of the objective."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n, k)
-    noise_factors, squared_distances : ndarray or None
-        See `likelihood.kernel_log_likelihood`.
-    """
-
-    X: Floats
-    y: Floats
-    noise_factors: Floats | None
+    X: Floats  # (n, d)
+    y: Floats  # (n, k)
+    noise_factors: Floats | None  # for this and the next see `likelihood.kernel_log_likelihood`
     squared_distances: Floats | None
 
     @classmethod
@@ -58,29 +50,14 @@ Likelihood = Callable[[list[Block], Kernel, float], tuple[float, Floats]]
 
 @dataclass(frozen=True, eq=False)
 class LearningData:
-    """What hyperparameters are learnt from.
+    """What hyperparameters are learnt from: all data, or a sample of them and blocks of all."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n, k)
-        Centred targets.
-    weights : ndarray of shape (n,) or None
-        The noise variance of point i is `noise_variance / weights[i]`.
-    blocks : list of Block or None
-        Blocks to learn from, where `X` and `y` are only a sample of what they come from; None makes them of these.
-    extents : Extents or None
-        Lengths of the data, where they are known already.
-    likelihood : callable or None
-        Evaluates the likelihood of several blocks at once, elsewhere than here.
-    """
-
-    X: Floats
-    y: Floats
-    weights: Floats | None = None
-    blocks: list[Block] | None = None
-    extents: Extents | None = None
-    likelihood: Likelihood | None = None
+    X: Floats  # (n, d)
+    y: Floats  # (n, k): centred targets
+    weights: Floats | None = None  # (n,): the noise variance of point i is `noise_variance / weights[i]`
+    blocks: list[Block] | None = None  # blocks to learn from; None makes them of `X` and `y`
+    extents: Extents | None = None  # lengths of the data, where they are known already
+    likelihood: Likelihood | None = None  # evaluates that of several blocks at once, elsewhere than here
 
     def make_blocks(self, n_blocks: int, ard: bool, rng: np.random.RandomState) -> list[Block]:
         """The blocks there are, or else so many new ones."""

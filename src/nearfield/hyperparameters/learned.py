@@ -25,22 +25,11 @@ ADVICE = {
 
 @dataclass(frozen=True)
 class OnBound:
-    """An estimate that sits on a bound of what learning allows.
+    """An estimate that sits on a bound of what learning allows."""
 
-    Attributes
-    ----------
-    kind : {"length_scale", "signal_variance", "noise_variance"}
-    component : int or None
-        Which Gaussian of the kernel; None for the noise.
-    column : int or None
-        Column that a length scale belongs to; None where it belongs to all of them.
-    value : float
-    at_upper : bool
-    """
-
-    kind: str
-    component: int | None
-    column: int | None
+    kind: str  # "length_scale", "signal_variance" or "noise_variance"
+    component: int | None  # which Gaussian of the kernel; None for the noise
+    column: int | None  # column that a length scale belongs to; None where it belongs to all of them
     value: float
     at_upper: bool
 

@@ -47,23 +47,12 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """What a file holds.
+    """What a file holds."""
 
-    Attributes
-    ----------
-    header : dict
-        As it was given to `write`.
-    arrays : list of ndarray
-    digest : str
-        The SHA-256, in hexadecimal digits.
-    n_bytes : int
-        Length of the file.
-    """
-
-    header: dict[str, Any]
+    header: dict[str, Any]  # as it was given to `write`
     arrays: list[Array]
-    digest: str
-    n_bytes: int
+    digest: str  # the SHA-256, in hexadecimal digits
+    n_bytes: int  # length of the file
 
 
 def write(handle: BinaryIO, header: dict[str, Any], arrays: Sequence[Array]) -> None:

@@ -52,26 +52,18 @@ def published_hyperparameters(data: str, seed: int) -> Hyperparameters:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """One split of a data set, with hyperparameters and the exact Gaussian process's predictions of observations.
-
-    Attributes
-    ----------
-    X, y : ndarray of shape (n, d) and (n,)
-    X_test, y_test : ndarray of shape (m, d) and (m,)
-    mean, std : ndarray of shape (m,)
-        Exact predictive distributions, noise included.
-    """
+    """One split of a data set, with hyperparameters and the exact Gaussian process's predictions of observations."""
 
     data: str
     protocol: str
     seed: int
-    X: Floats
-    y: Floats
-    X_test: Floats
-    y_test: Floats
+    X: Floats  # (n, d)
+    y: Floats  # (n,)
+    X_test: Floats  # (m, d)
+    y_test: Floats  # (m,)
     hyperparameters: Hyperparameters
-    mean: Floats
-    std: Floats
+    mean: Floats  # (m,): of exact predictive distributions, noise included,
+    std: Floats  # (m,): and their standard deviations
     _centroids: dict[float, Floats] = field(default_factory=dict)
 
     @property

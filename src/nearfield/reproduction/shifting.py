@@ -31,28 +31,16 @@ NOTHING = 110.0
 
 @dataclass(frozen=True, eq=False)
 class ShiftedSketches:
-    """Factors of all sketches of a map at the training points, ready to be moved to any centre.
+    """Factors of all sketches of a map at the training points, ready to be moved to any centre."""
 
-    Attributes
-    ----------
-    plan : Plan
-        With a single map of the paper's kind: the constant exact, sketches above.
-    X, y, noise : ndarray
-        Training points, so ordered that neighbours in space are near in memory, their targets and noise.
-    lower, upper : ndarray of shape (n_chunks, d)
-        Boxes around the points of each chunk.
-    factors : list of list of ndarray of shape (D_n, n)
-        `W_i X'` for each sketch and each of its factors.
-    """
-
-    plan: Plan
-    X: Floats
-    y: Floats
-    noise: Floats
-    lower: Floats
-    upper: Floats
+    plan: Plan  # with a single map of the paper's kind: the constant exact, sketches above
+    X: Floats  # (n, d): training points, so ordered that neighbours in space are near in memory
+    y: Floats  # (n, k + 1): their targets
+    noise: Floats  # (n,): and noise
+    lower: Floats  # (n_chunks, d): boxes around the points of each chunk
+    upper: Floats  # (n_chunks, d)
     map: maclaurin.MaclaurinMap
-    factors: list[list[Floats]]
+    factors: list[list[Floats]]  # `W_i X'` (D_n, n) for each sketch and each of its factors
 
     @classmethod
     def of(cls, plan: Plan, data: TrainingSet) -> ShiftedSketches:

@@ -22,21 +22,12 @@ MAX_LATTICE_COLUMNS = 3  # beyond, space is too wide for lattices
 
 @dataclass(frozen=True, eq=False)
 class Occupied:
-    """Occupied cells of a lattice, in lexicographic order.
+    """Occupied cells of a lattice, in lexicographic order."""
 
-    Attributes
-    ----------
-    cells : ndarray of shape (C, d)
-    counts : ndarray of shape (C,)
-        Points in each.
-    low, high : ndarrays of shape (C, d)
-        Bounding box of these points.
-    """
-
-    cells: Integers
-    counts: Integers
-    low: Floats
-    high: Floats
+    cells: Integers  # (C, d)
+    counts: Integers  # (C,): points in each
+    low: Floats  # (C, d): bounding box of these points
+    high: Floats  # (C, d)
 
     def with_radius(self, lattice: Lattice, places: Floats, radius: float) -> tuple[Integers, Integers]:
         """Pairs of places and cells that may have points within `radius` of the place."""

@@ -90,17 +90,10 @@ def make_blocks(
 
 @dataclass(frozen=True, eq=False)
 class KeyedSample:
-    """What is kept of a neighbourhood so far.
-
-    Attributes
-    ----------
-    sample : NeighbourhoodSample
-    keys : ndarray of shape (n,)
-        A random number for each row, by which a random subset is kept.
-    """
+    """What is kept of a neighbourhood so far."""
 
     sample: NeighbourhoodSample
-    keys: NDArray[np.uint64]
+    keys: NDArray[np.uint64]  # (n,): a random number for each row, by which a random subset is kept
 
     def __add__(self, other: KeyedSample) -> KeyedSample:
         return KeyedSample(self.sample + other.sample, np.concatenate([self.keys, other.keys]))

@@ -117,31 +117,16 @@ def mixed(ids: Integers, seed: int) -> NDArray[np.uint64]:
 
 @dataclass(eq=False)
 class Sampled:
-    """A random sample of the rows, and a few sums over all of them.
+    """A random sample of the rows, and a few sums over all of them."""
 
-    Attributes
-    ----------
-    batches : list of Batch
-        Candidates for the sample; `Sample.finish` leaves one, in row order.
-    n : int
-        Number of all rows.
-    low, high : ndarrays of shape (d,)
-    weight : float
-        Sum of the weights.
-    total : ndarray of shape (k,)
-        Weighted sum of the targets.
-    least, most : ndarrays of shape (k,)
-        Extremes of the targets.
-    """
-
-    batches: list[Batch]
-    n: int = 0
-    low: Any = np.inf
-    high: Any = -np.inf
-    weight: float = 0.0
-    total: Any = 0.0
-    least: Any = np.inf
-    most: Any = -np.inf
+    batches: list[Batch]  # candidates for the sample; `Sample.finish` leaves one, in row order
+    n: int = 0  # number of all rows
+    low: Any = np.inf  # (d,): extremes of the points
+    high: Any = -np.inf  # (d,)
+    weight: float = 0.0  # sum of the weights
+    total: Any = 0.0  # (k,): weighted sum of the targets
+    least: Any = np.inf  # (k,): extremes of the targets
+    most: Any = -np.inf  # (k,)
 
     @property
     def rows(self) -> Batch:

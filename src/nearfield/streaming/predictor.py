@@ -18,27 +18,13 @@ from .sums import Finished
 
 @dataclass(frozen=True, eq=False)
 class StreamedPredictor(Predictor):
-    """Local models without the data they came from.
+    """Local models without the data they came from."""
 
-    Attributes
-    ----------
-    cells : ndarray of shape (O, d)
-        Cells of the lattice opened beforehand, for test points far from all centres.
-    opened : list of LocalModel or None
-        Their models; None where a cell turned out to have no data in reach.
-    state : Finished
-        Everything, by number of the place, to go on from: first the centres, then the opened cells.
-    width : int
-        Number of targets and one more.
-    for_blending : bool
-        Whether covered cells were opened too, as blended predictions need them.
-    """
-
-    cells: Integers
-    opened: list[LocalModel | None]
-    state: Finished
-    width: int
-    for_blending: bool
+    cells: Integers  # (O, d): cells of the lattice opened beforehand, for test points far from all centres
+    opened: list[LocalModel | None]  # their models; None where a cell turned out to have no data in reach
+    state: Finished  # everything, by number of the place, to go on from: first the centres, then the opened cells
+    width: int  # number of targets and one more
+    for_blending: bool  # whether covered cells were opened too, as blended predictions need them
 
     @classmethod
     def of(cls, before: Predictor | None, cells: Integers, state: Finished, **fields: Any) -> StreamedPredictor:

@@ -75,25 +75,13 @@ def limit_of(plan: Plan) -> float:
 
 @dataclass(eq=False)
 class State:
-    """Data of the places that have any, by number of the place, and sums over all points.
-
-    Attributes
-    ----------
-    places : dict of LocalData
-    counts : ndarray of shape (P,), or 0
-        Number of points around each place.
-    n : int
-    weight : float
-        Sum of the weights.
-    total : ndarray of shape (k,), or 0
-        Weighted sum of the targets.
-    """
+    """Data of the places that have any, by number of the place, and sums over all points."""
 
     places: dict[int, LocalData]
-    counts: Any = 0
+    counts: Any = 0  # (P,), or 0: number of points around each place
     n: int = 0
-    weight: float = 0.0
-    total: Any = 0.0
+    weight: float = 0.0  # sum of the weights
+    total: Any = 0.0  # (k,), or 0: weighted sum of the targets
 
 
 class LocalSums(Reduction):
@@ -214,19 +202,11 @@ class LocalSums(Reduction):
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """Models of the places that have data, the points of those in kernel space, and sums over all points.
-
-    Attributes
-    ----------
-    models : dict of LocalModel
-    points : dict of Points
-    counts, n, weight, total
-        See `State`.
-    """
+    """Models of the places that have data, the points of those in kernel space, and sums over all points."""
 
     models: dict[int, LocalModel]
     points: dict[int, Points]
-    counts: Integers
+    counts: Integers  # for this and the rest see `State`
     n: int
     weight: float
     total: Any

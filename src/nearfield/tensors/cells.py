@@ -19,18 +19,11 @@ MAX_GRID_COLUMNS = 3  # beyond, cells have too many neighbours, and all distance
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhoods:
-    """Points of each centre, one after the other.
+    """Points of each centre, one after the other."""
 
-    Attributes
-    ----------
-    points : tensor of shape (total,)
-        Indices of points.
-    starts, counts : tensors of shape (C,)
-    """
-
-    points: Tensor
-    starts: Tensor
-    counts: Tensor
+    points: Tensor  # (total,): indices of points
+    starts: Tensor  # (C,)
+    counts: Tensor  # (C,)
 
     @classmethod
     def of(cls, points: Tensor, counts: Tensor) -> Neighbourhoods:

@@ -30,22 +30,12 @@ TILE = 64  # test points that are evaluated together, of one centre
 
 @dataclass(frozen=True, eq=False)
 class TensorSet:
-    """Training data on a device, in units of the length scale, sorted into cells.
+    """Training data on a device, in units of the length scale, sorted into cells."""
 
-    Attributes
-    ----------
-    X : tensor of shape (n, d)
-    y : tensor of shape (n, k + 1)
-        Targets, less a constant, and a last column of ones.
-    noise : tensor of shape (n,)
-    index : CellIndex or None
-        Of the same points in the same order; None where neighbourhoods need no cells.
-    """
-
-    X: Tensor
-    y: Tensor
-    noise: Tensor
-    index: cells.CellIndex | None
+    X: Tensor  # (n, d)
+    y: Tensor  # (n, k + 1): targets, less a constant, and a last column of ones
+    noise: Tensor  # (n,)
+    index: cells.CellIndex | None  # of the same points in the same order; None where neighbourhoods need no cells
 
     @classmethod
     def of(cls, X: Tensor, y: Tensor, noise: Tensor, radius: float | None) -> TensorSet:
@@ -64,18 +54,10 @@ class TensorSet:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Models of some centres, side by side.
+    """Models of some centres, side by side."""
 
-    Attributes
-    ----------
-    members : ndarray of shape (B,)
-        Which centres.
-    models : LocalModel
-        Theirs; the arrays have a leading dimension of B.
-    """
-
-    members: Integers
-    models: LocalModel
+    members: Integers  # (B,): which centres
+    models: LocalModel  # theirs; the arrays have a leading dimension of B
 
     @property
     def n_bytes(self) -> int:
