@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,14 @@ from ..common.arrays import Array, empty_like_shape, indices_like, is_tensor, li
 from ..common.progress import ProgressLine
 from ..common.types import Floats
 from ..common.validation import (
+    as_numbers,
     check_bool,
     check_integer,
     check_n_targets,
     check_positive,
     check_random_state,
     describe,
+    is_whole,
     spawn,
     validated,
 )
@@ -173,14 +175,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         return result
 
     def _set_hyperparameters(self, kernel: Kernel, noise_variance: float) -> None:
-        self.kernel_ = kernel
-        self.noise_variance_ = noise_variance
-        scales = kernel.length_scales
-        if scales.shape[1] == 1:
-            scales = scales[:, 0]
-        single = kernel.n_scales == 1
-        self.length_scale_ = _plain(scales[0]) if single else scales
-        self.signal_variance_ = float(kernel.variances[0]) if single else kernel.variances
+        self.kernel_, self.noise_variance_ = kernel, noise_variance
+        self.length_scale_, self.signal_variance_ = kernel.plain()
 
     def _check_hyperparameters(self, d: int) -> tuple[Fixed, int]:
         """Hyperparameters that are given, and the number of Gaussians (1 where it is to be learnt)."""
@@ -200,8 +196,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         length scales.
         """
         is_auto = isinstance(self.n_scales, str) and self.n_scales == "auto"
-        is_number = isinstance(self.n_scales, Integral) and not isinstance(self.n_scales, bool)
-        if not is_auto and (not is_number or self.n_scales < 1):
+        if not is_auto and not is_whole(self.n_scales, 1):
             raise ValueError(
                 f"{describe(self, 'n_scales')} must be 'auto' or an integer of at least 1. Got {self.n_scales!r}."
             )
@@ -241,12 +236,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         raise ValueError(f"{describe(self, 'length_scale')} must be {expected}; {hint}. Got {self.length_scale!r}.")
 
     def _positives(self, name: str, value: Any) -> Floats:
-        try:
-            numbers = np.atleast_1d(np.asarray(value))
-            # Words that look like numbers, and truth values, are mistakes.
-            numbers = numbers.astype(np.float64) if numbers.dtype.kind in "iufO" else np.array([np.nan])
-        except (TypeError, ValueError):
-            numbers = np.array([np.nan])
+        numbers = np.atleast_1d(as_numbers(value))
         if numbers.size == 0 or not np.all((numbers > 0) & np.isfinite(numbers)):
             raise ValueError(
                 f"{describe(self, name)} must be None (to learn it) or positive and finite. Got {value!r}."
@@ -455,7 +445,7 @@ class JointGPRegressor(GPRegressor):
         -------
         samples : ndarray of shape (m, n_samples), or (m, n_targets, n_samples)
         """
-        if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 0:
+        if not is_whole(n_samples, 0):
             raise ValueError(f"The 'n_samples' argument must be an integer of at least 0. Got {n_samples!r}.")
         mean, covariance = self.predict(X, return_cov=True, include_noise=include_noise)
         rng = check_random_state(random_state)
@@ -471,8 +461,3 @@ def _square_root(covariance: Array) -> Array:
     xp = namespace(covariance)
     values, vectors = xp.linalg.eigh(covariance)
     return vectors * xp.sqrt(xp.clip(values, 0.0, None))
-
-
-def _plain(scales: Any) -> Any:
-    """Give a number where there is one, else the array."""
-    return float(scales) if np.ndim(scales) == 0 else scales

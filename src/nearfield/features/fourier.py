@@ -40,7 +40,7 @@ class StructuredFrequencies:
     """Frequencies in blocks `sqrt(d) H S_3 H S_2 H S_1` of normalised Hadamard matrices and random signs (SORF)."""
 
     signs: NDArray[np.float64]  # (3, blocks, padded d)
-    n_components: int
+    n_components: int  # for this and the next see `DenseFrequencies`
     phase: float
 
 
@@ -140,6 +140,5 @@ class FourierFeatures(GaussianKernelFeatures):
             )
         return sample(d, n_components, sampling, check_random_state(self.random_state))
 
-    def _apply(self, z: NDArray[Any]) -> NDArray[Any]:
-        result: NDArray[Any] = apply(self.map_, z)
-        return result
+    def _apply(self, z: Array) -> Array:
+        return apply(self.map_, z)

@@ -43,7 +43,7 @@ class DenseSketch:
 class TensorSRHT:
     """Weights in blocks `P H diag(s)`, with `H` the Hadamard matrix of the padded dimension, never written out."""
 
-    signs: NDArray[np.float64]  # (n, blocks, padded d)
+    signs: NDArray[np.float64]  # (n, blocks, padded d): +1 and -1
     picks: Integers  # (n, D): where each feature is found among the blocks * padded d outputs of its factor
 
     @property
@@ -194,6 +194,5 @@ class PolynomialSketch(FeatureMap):
             check_random_state(self.random_state),
         )
 
-    def _apply(self, X: NDArray[Any]) -> NDArray[Any]:
-        result: NDArray[Any] = apply(self.map_, X)
-        return result
+    def _apply(self, X: Array) -> Array:
+        return apply(self.map_, X)

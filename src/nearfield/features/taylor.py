@@ -226,6 +226,5 @@ class TaylorFeatures(ShiftedFeatures):
             )
         return sample(z.shape[1], degree)
 
-    def _apply(self, z: NDArray[Any]) -> NDArray[Any]:
-        result: NDArray[Any] = apply(self.map_, z)
-        return result
+    def _apply(self, z: Array) -> Array:
+        return apply(self.map_, z)

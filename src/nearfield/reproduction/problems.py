@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -35,11 +35,7 @@ class Hyperparameters:
 
     def as_parameters(self) -> dict[str, Any]:
         """Keyword arguments of the estimators."""
-        return {
-            "length_scale": self.length_scale,
-            "signal_variance": self.signal_variance,
-            "noise_variance": self.noise_variance,
-        }
+        return asdict(self)
 
 
 def published_hyperparameters(data: str, seed: int) -> Hyperparameters:
@@ -124,15 +120,5 @@ def make_problem(
         stored = {"mean": mean, "std": std, "hyperparameters": found}
         cache.put_arrays(key, **stored)
     hyperparameters = Hyperparameters(*(float(value) for value in stored["hyperparameters"]))
-    return Problem(
-        dataset.name,
-        protocol,
-        seed,
-        X[train],
-        y[train],
-        X[test],
-        y[test],
-        hyperparameters,
-        stored["mean"],
-        stored["std"],
-    )
+    halves = X[train], y[train], X[test], y[test]
+    return Problem(dataset.name, protocol, seed, *halves, hyperparameters, stored["mean"], stored["std"])

@@ -36,15 +36,9 @@ def table() -> dict[Key, Published]:
     for row in csv.DictReader(lines):
         spacing = float(row["spacing"]) if row["spacing"] else None
         key = (row["data"], row["method"], row["sampling"], spacing, int(row["D"]))
-        found[key] = Published(
-            float(row["kl_sum"]),
-            float(row["kl_sum_std"]),
-            float(row["rmse"]),
-            float(row["rmse_std"]),
-            int(row["runs"]),
-            int(row["n_test"]),
-            float(row["n_centers"]) if row["n_centers"] else None,
-        )
+        numbers = {name: float(row[name]) for name in ("kl_sum", "kl_sum_std", "rmse", "rmse_std")}
+        n_centers = float(row["n_centers"]) if row["n_centers"] else None
+        found[key] = Published(**numbers, runs=int(row["runs"]), n_test=int(row["n_test"]), n_centers=n_centers)
     return found
 
 

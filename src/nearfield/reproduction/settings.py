@@ -58,9 +58,9 @@ class Settings:
         """Training and test points."""
         return (_QUICK_SIZES if self.quick else SIZES)[data]
 
-    def spacings(self, data: str) -> tuple[float, ...]:
+    @property
+    def spacings(self) -> tuple[float, ...]:
         """Thresholds theta of the clusters figure, in length scales."""
-        del data
         return (16.0, 4.0, 2.0, 1.0) if self.quick else (16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125)
 
     def is_full(self, data: str) -> bool:

@@ -13,7 +13,7 @@ from .verdicts import Comparison, compare
 SKETCHES = ("rademacher", "tensor_srht")
 STRUCTURED_FROM = 5  # columns below which structured Fourier features have only a handful of frequencies
 COLUMNS = {"uk_flats": 2, "yacht": 6, "kin8nm": 8}
-LOCAL = {"uk_flats": 2.0, "yacht": 2.0, "kin8nm": 2.0}  # theta of the features figure, in length scales
+LOCAL = 2.0  # theta of the features figure, in length scales
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Curve:
         return Cell(self.data, self.protocol, seed, self.method, self.sampling, self.D, self.spacing)
 
     def records(self, results: Results, settings: Settings) -> list[Record]:
-        """Its results, one a seed; of a run that is not complete, those there are."""
+        """Its results, one per seed; of a run that is not complete, those there are."""
         cells = [self.cell(seed) for seed in range(settings.n_seeds(self.data, self.protocol))]
         return [results[cell] for cell in cells if cell in results]
 
@@ -46,7 +46,7 @@ def cluster_curves(settings: Settings, data: str, protocol: str) -> Iterator[Cur
     """KL against theta."""
     for D in settings.cluster_sizes:
         for sampling in SKETCHES:
-            for spacing in settings.spacings(data):
+            for spacing in settings.spacings:
                 yield Curve(data, protocol, "maclaurin", sampling, D, spacing)
         yield Curve(data, protocol, "ours", "", D, None)
 
@@ -58,7 +58,7 @@ def feature_curves(settings: Settings, data: str, protocol: str) -> Iterator[Cur
             yield Curve(data, protocol, "fourier", sampling, D, None)
         for sampling in SKETCHES:
             yield Curve(data, protocol, "maclaurin", sampling, D, None)
-            yield Curve(data, protocol, "maclaurin", sampling, D, LOCAL[data])
+            yield Curve(data, protocol, "maclaurin", sampling, D, LOCAL)
         yield Curve(data, protocol, "ours", "", D, None)
 
 

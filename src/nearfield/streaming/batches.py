@@ -48,6 +48,12 @@ class Batch:
         """The rows in length scales, with targets less an offset."""
         return TrainingSet.of(*frame.rows(self.X, self.targets, self.weights))
 
+    def weighed(self) -> tuple[float, Floats]:
+        """Sum of the weights, and weighted sum (k,) of the targets."""
+        if self.weights is None:
+            return float(len(self)), self.targets.sum(axis=0)
+        return float(self.weights.sum()), self.weights @ self.targets
+
     @property
     def targets(self) -> Floats:
         """Targets, which a pass of a fit can rely on."""

@@ -158,17 +158,9 @@ class Sample(Reduction):
 
     def update(self, state: Sampled, batch: Batch) -> Sampled:
         """See `Reduction`."""
-        y, w = batch.targets, batch.weights
-        new = Sampled(
-            [batch],
-            len(batch),
-            batch.X.min(axis=0),
-            batch.X.max(axis=0),
-            float(len(batch) if w is None else w.sum()),
-            y.sum(axis=0) if w is None else w @ y,
-            y.min(axis=0),
-            y.max(axis=0),
-        )
+        X, y = batch.X, batch.targets
+        bounds = X.min(axis=0), X.max(axis=0)
+        new = Sampled([batch], len(batch), *bounds, *batch.weighed(), y.min(axis=0), y.max(axis=0))
         return self.merge(state, new)
 
     def merge(self, first: Sampled, second: Sampled) -> Sampled:

@@ -124,10 +124,8 @@ class LocalSums(Reduction):
                     state.places[i] = self._together(state.places.get(i), new)
 
         thread_map(work, batches(len(self.places)), self.n_jobs)
-        w = batch.weights
-        state.n += len(batch)
-        state.weight += float(len(batch) if w is None else w.sum())
-        state.total = state.total + (batch.targets.sum(axis=0) if w is None else w @ batch.targets)
+        weight, total = batch.weighed()
+        state.n, state.weight, state.total = state.n + len(batch), state.weight + weight, state.total + total
         return state
 
     def _together(self, first: LocalData | None, second: LocalData) -> LocalData:
