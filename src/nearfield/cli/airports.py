@@ -230,7 +230,7 @@ def draw_globes(path: Path, model: LocalGPRegressor, X: Floats, size: int, tell:
     seen = X / EARTH @ turn.T
     seen = seen[seen[:, 2] > 0]
 
-    figure = _figure(14, 8.4)
+    figure = plotting.detached_figure(14, 8.4)
     for ax, picture, title, label, bar in zip(figure.subplots(1, 2), pictures, titles, labels, bars, strict=True):
         image = np.ones((*inside.shape, 4))
         image[inside, :3] = picture
@@ -266,7 +266,7 @@ def _draw_frame(ax: Any, turn: Floats) -> None:
 
 def draw_calibration(path: Path, y: Floats, mean: Floats, std: Floats) -> None:
     """Draw how often intervals cover, and where in its predictive distribution each observation falls."""
-    figure = _figure(12, 5.2)
+    figure = plotting.detached_figure(12, 5.2)
     left, right = figure.subplots(1, 2)
     plotting.calibration(y, mean, std, ax=left)
     left.set_title("Coverage of central intervals", color=plotting.INK)
@@ -280,13 +280,3 @@ def draw_calibration(path: Path, y: Floats, mean: Floats, std: Floats) -> None:
             text.set_fontsize(15)
     with atomic(path) as temporary:
         figure.savefig(temporary, dpi=110)
-
-
-def _figure(width: float, height: float) -> Any:
-    """A figure that needs no display and is nobody's current one."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure

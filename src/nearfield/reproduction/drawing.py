@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..reporting.plots import detached_figure
 from .verdicts import Comparison
 
 COLOURS = {
@@ -33,11 +34,7 @@ def require_matplotlib() -> None:
 
 def panels(n_rows: int, n_columns: int, width: float, height: float, **options: Any) -> tuple[Any, Any]:
     """A figure without the global state of pyplot, and its axes as an array of two dimensions."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = detached_figure(width, height)
     axes = figure.subplots(n_rows, n_columns, squeeze=False, **options)
     for axis in axes.flat:
         axis.spines[["top", "right"]].set_visible(False)

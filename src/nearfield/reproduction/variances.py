@@ -88,15 +88,8 @@ def run(laboratory: Laboratory) -> tuple[Section, list[Row]]:
 def _case(
     laboratory: Laboratory, x: Floats, y: Floats, sampling: str, degree: int, D: int, n_draws: int
 ) -> dict[str, Any]:
-    key = {
-        "kind": "variance",
-        "revision": 2,
-        "sampling": sampling,
-        "degree": degree,
-        "D": D,
-        "draws": n_draws,
-        "d": len(x),
-    }
+    case = {"sampling": sampling, "degree": degree, "D": D}
+    key = {"kind": "variance", "revision": 2, **case, "draws": n_draws, "d": len(x)}
     stored = laboratory.cache.get(key)
     if stored is None:
         with single_threaded_blas():
@@ -109,9 +102,7 @@ def _case(
     nothing = max(closed, stored["measured"]) < 1e-12
     z = None if nothing else gap / stored["error"]
     return {
-        "sampling": sampling,
-        "degree": degree,
-        "D": D,
+        **case,
         "closed_form": closed,
         "measured": stored["measured"],
         "standard_error": stored["error"],

@@ -45,20 +45,14 @@ class DaskSource(Source):
             X = X.rechunk({1: -1})
             self.sizes = tuple(X.chunks[0])
             self.n_rows = None if np.isnan(sum(self.sizes)) else int(sum(self.sizes))
-            self._partitions = self._beside(_tasks(X), y, sample_weight)
+            joined = None
         else:
-            self._partitions = _joined(X, y, sample_weight) or self._of_frame(X, y, sample_weight)
-            self.sizes = (np.nan,) * len(self._partitions)
-
-    def _of_frame(self, X: Any, y: Any, sample_weight: Any) -> list[Any]:
-        """Partitions of a data frame and of what does not come from the same frame."""
-        tasks = _tasks(X)
-        self.sizes = (np.nan,) * len(tasks)
-        return self._beside(tasks, y, sample_weight)
-
-    def _beside(self, tasks: list[Any], y: Any, sample_weight: Any) -> list[Any]:
-        """Tasks of X, targets and weights, one triple per partition."""
-        return list(zip(tasks, self._aligned(y, "y"), self._aligned(sample_weight, "sample_weight"), strict=True))
+            joined = _joined(X, y, sample_weight)
+            self.sizes = (np.nan,) * (X.npartitions if joined is None else len(joined))
+        # Tasks of X, targets and weights, one triple per partition.
+        self._partitions = joined or list(
+            zip(_tasks(X), self._aligned(y, "y"), self._aligned(sample_weight, "sample_weight"), strict=True)
+        )
 
     def _aligned(self, values: Any, name: str) -> list[Any]:
         """Tasks of the partitions of `values`, cut as those of X."""

@@ -50,8 +50,7 @@ class CellIndex:
         self.side = side
         extents = [floor(s / side) + 1 for s in span]
         self.upper = torch.tensor([e - 1 for e in extents], device=X.device)
-        strides = [prod(extents[i + 1 :]) for i in range(len(extents))]
-        self.strides = torch.tensor(strides, device=X.device)
+        self.strides = _strides(extents, X)
         cells = torch.minimum(((X - self.low) / side).floor().long(), self.upper)
         self.keys, self.order = torch.sort((cells * self.strides).sum(dim=1))
         self.X = X[self.order]
@@ -121,7 +120,7 @@ def nearest_center(centers: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class CellLookup:
-    """Centres that lie one a cell of a lattice: the nearest one, if it is within the reach of a cell's corner."""
+    """Centres that lie one per cell of a lattice: the nearest one, if it is within the reach of a cell's corner."""
 
     def __init__(self, lattice: Lattice, centers: Tensor) -> None:
         self.origin = torch.as_tensor(lattice.origin, dtype=centers.dtype, device=centers.device)
@@ -132,7 +131,7 @@ class CellLookup:
         self.extent = high - self.low + 1
         sizes = self.extent.tolist()
         self.usable = prod(sizes) < 2**62
-        self.strides = torch.tensor([prod(sizes[i + 1 :]) for i in range(len(sizes))], device=centers.device)
+        self.strides = _strides(sizes, centers)
         keys = ((cells - self.low) * self.strides).sum(dim=1)
         self.keys, self.order = torch.sort(keys)
         self.usable = self.usable and bool((self.keys[1:] > self.keys[:-1]).all())
@@ -169,8 +168,7 @@ def place(X: Tensor, spacing: float) -> Placement:
     if prod(sizes) >= 2**62:
         _, owner = torch.unique(cells, dim=0, return_inverse=True)
     else:
-        strides = torch.tensor([prod(sizes[i + 1 :]) for i in range(len(sizes))], device=X.device)
-        _, owner = torch.unique(((cells - low) * strides).sum(dim=1), return_inverse=True)
+        _, owner = torch.unique(((cells - low) * _strides(sizes, X)).sum(dim=1), return_inverse=True)
     n_cells = int(owner.max()) + 1
     index = owner[:, None].expand_as(X)
     box = X.new_empty((n_cells, X.shape[1]))
@@ -178,6 +176,11 @@ def place(X: Tensor, spacing: float) -> Placement:
     highest = box.scatter_reduce(0, index, X, "amax", include_self=False)
     occupied = cells.new_empty((n_cells, X.shape[1])).scatter_reduce(0, index, cells, "amin", include_self=False)
     return Placement(0.5 * (lowest + highest), spacing, lattice, occupied)
+
+
+def _strides(sizes: list[int], X: Tensor) -> Tensor:
+    """Numbers that make one key of the coordinates of a cell in a box of so many cells along each axis."""
+    return torch.tensor([prod(sizes[i + 1 :]) for i in range(len(sizes))], device=X.device)
 
 
 def covering(X: Tensor, spacing: float) -> Lattice:
@@ -201,7 +204,7 @@ def chunks_of_points(X: Tensor, centers: Tensor) -> list[slice]:
 
 
 def _rows(X: Tensor) -> int:
-    """Rows of a matrix with a column a point that fit into a batch."""
+    """Rows of a matrix with a column per point that fit into a batch."""
     return max(int(batch_bytes(X.device) / (4 * X.element_size() * max(len(X), 1))), 1)
 
 
