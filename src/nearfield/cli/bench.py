@@ -34,7 +34,7 @@ def command(
 ) -> None:
     """Time a fit and predictions with standard deviations on this machine, on points drawn in the plane.
 
-    The hyperparameters are given; 15 points a squared length scale.
+    The hyperparameters are given; 15 points per squared length scale.
     """
     records = []
     with bars() as show:

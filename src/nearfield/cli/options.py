@@ -27,7 +27,7 @@ Method = Annotated[
 ]
 Tolerance = Annotated[
     float,
-    typer.Option("--tolerance", help="Largest distance of a local model from the exact one: nats of KL a test point."),
+    typer.Option("--tolerance", help="Largest distance of a local model from the exact one, nats per test point."),
 ]
 NScales = Annotated[
     str | None,

@@ -54,7 +54,7 @@ def on_host(values: Array) -> NDArray[Any]:
 
 
 def in_units(X: Array, unit: Any) -> Array:
-    """Points (n, d) in units of a length, one or one a column; never so far away that squares of distances overflow."""
+    """Points (n, d) in units of one length, or one per column; never so far that squares of distances overflow."""
     with np.errstate(over="ignore"):
         scaled = X / like(unit, X)
     farthest = FARTHEST if scaled.dtype.itemsize == 8 else 1e15

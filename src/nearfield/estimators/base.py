@@ -313,7 +313,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
         Parameters
         ----------
-        axes : mapping of column name to coordinates, or a sequence with an entry a column, default=None
+        axes : mapping of column name to coordinates, or a sequence with an entry per column, default=None
             Coordinates are an array of numbers, a pair `(low, high)` written as a tuple, a single number (the column
             is held there and is no axis of the grid), or None: the range of the training data, as for columns left
             out; a column that is constant there is held. Columns without names are x0, x1, ...
@@ -326,7 +326,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
         Returns
         -------
-        grid : xarray Dataset with variables `mean` and `std`, a dimension an axis, and `target` for several targets
+        grid : xarray Dataset with variables `mean` and `std`, a dimension per axis, and `target` for several targets
         """
         from ..reporting.grids import predict_grid
 

@@ -188,8 +188,8 @@ def monomials_alone(z: Floats, n_components: int, complete: int, max_degree: int
     """
     d = z.shape[1]
     exponents = taylor.sample(d, complete).exponents
-    found = list(islice(_by_energy(z, max_degree, complete), n_components - len(exponents)))
-    chosen = np.concatenate([exponents, found]) if found else exponents
+    further = list(islice(_by_energy(z, max_degree, complete), n_components - len(exponents)))
+    chosen = np.concatenate([exponents, further]) if further else exponents
     if len(z) < 2:
         return Allocation(chosen, {}, 0.0)
     phi = taylor.apply(taylor.from_exponents(chosen), z)

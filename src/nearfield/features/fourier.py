@@ -101,7 +101,7 @@ class FourierFeatures(GaussianKernelFeatures):
     variance : float, default=1.0
         Kernel value at distance zero.
     sampling : {"gaussian", "orthogonal", "structured"}, default="gaussian"
-        How the frequencies are drawn. Orthogonal ones have less error. Structured ones need O(log d) a feature
+        How the frequencies are drawn. Orthogonal ones have less error. Structured ones need O(log d) per feature
         instead of O(d). They are made for many columns: all have the same norm, a bias that only a large d makes small,
         and below 5 columns only a handful of them exist.
     random_state : int, RandomState instance or None, default=None

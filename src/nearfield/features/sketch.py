@@ -166,7 +166,7 @@ class PolynomialSketch(FeatureMap):
         Degree of the kernel, at least 1.
     sampling : {"gaussian", "rademacher", "tensor_srht"}, default="rademacher"
         Distribution of the weights. Rademacher weights have less variance than Gaussian ones; TensorSRHT has less
-        still for odd degrees, and costs O(log d) a feature instead of O(d).
+        still for odd degrees, and costs O(log d) per feature instead of O(d).
     random_state : int, RandomState instance or None, default=None
 
     Attributes

@@ -33,7 +33,7 @@ class TaylorMap:
     ----------
     exponents : ndarray of shape (D, d)
         The multi-indices. The first is zero, and each other one has a parent, itself less one in some variable, before
-        it, which makes evaluation one multiplication a column.
+        it, which makes evaluation one multiplication per column.
     scale : ndarray of shape (D,)
         `sqrt(|a|! / a!)`: what normalises the rows of `monomial_rows`.
     """
@@ -110,7 +110,7 @@ def from_exponents(exponents: Integers) -> TaylorMap:
 
 
 def monomial_rows(taylor: TaylorMap, z: Array, first: Array) -> Array:
-    """Monomials one a row, `(..., D, n)`, not yet normalised: `first * z^a / sqrt(|a|!)`.
+    """Monomials, one per row, `(..., D, n)`, not yet normalised: `first * z^a / sqrt(|a|!)`.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def _multiply_into(xp: Any) -> Any:
 
 
 def feature_rows(taylor: TaylorMap, z: Array) -> Array:
-    """Features one a row, `(..., D, n)`, of scaled and centred points `z` of shape (..., n, d)."""
+    """Features, one per row, `(..., D, n)`, of scaled and centred points `z` of shape (..., n, d)."""
     xp = namespace(z)
     rows = monomial_rows(taylor, z, xp.exp(-0.5 * xp.sum(z * z, axis=-1)))
     rows *= like(taylor.scale, z)[:, None]

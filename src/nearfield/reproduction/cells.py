@@ -113,8 +113,8 @@ class Laboratory:
         with warnings.catch_warnings(), worker_threads(min(n_threads(None), len(jobs))) as over:
             warnings.simplefilter("ignore")  # few features are what is studied here; threads cannot set it themselves
             try:
-                for i, found in zip(order, over(lambda i: self._compute(problem, jobs[i]), order), strict=True):
-                    results.update(found)
+                for i, computed in zip(order, over(lambda i: self._compute(problem, jobs[i]), order), strict=True):
+                    results.update(computed)
                     done += costs[i]
                     self.show(stage, done / total)
             except BaseException:
@@ -136,11 +136,11 @@ class Laboratory:
             predictions = methods.maclaurin(problem, first.sampling, first.D, spacings, self._stop.is_set)
             counts = [1 if s is None else len(problem.centroids(s)) for s in spacings]
         seconds = (time.perf_counter() - start) / len(job)
-        found = {}
+        results = {}
         for cell, prediction, count in zip(job, predictions, counts, strict=True):
-            found[cell] = score(problem, prediction, count, seconds)
-            self.cache.put(self._key(cell), vars(found[cell]))
-        return found
+            results[cell] = score(problem, prediction, count, seconds)
+            self.cache.put(self._key(cell), vars(results[cell]))
+        return results
 
     def _key(self, cell: Cell) -> dict[str, Any]:
         n_train, n_test = self.settings.sizes(cell.data)

@@ -36,9 +36,9 @@ def _shapes(sweep: Sweep) -> list[str]:
     for data, curves in sweep.by_data.items():
         local = [c for c in curves if c.sampling == "rademacher" and c.spacing is not None]
         D = max((c.D for c in local), default=0)
-        found = [(c.spacing, sweep.compared[c]["kl"].mean) for c in local if c.D == D]
-        if len(found) > 1:
-            (far, first), (near, last), (best, _) = found[0], found[-1], min(found, key=lambda pair: pair[1])
+        points = [(c.spacing, sweep.compared[c]["kl"].mean) for c in local if c.D == D]
+        if len(points) > 1:
+            (far, first), (near, last), (best, _) = points[0], points[-1], min(points, key=lambda pair: pair[1])
             lines.append(
                 f"{TITLES[data]}, {sweep.protocol}, D = {D}, Rademacher: KL per point {first:.2g} at theta = {far:g} "
                 f"l, {last:.2g} at {near:g} l, least at {best:g} l."
@@ -69,12 +69,12 @@ def _draw_size(axis: Any, curves: list[Curve], spacings: tuple[float, ...], comp
         if not line:
             continue
         places = [spacings.index(c.spacing) for c in line if c.spacing is not None]
-        found = [compared[c]["kl"] for c in line]
+        measured = [compared[c]["kl"] for c in line]
         label = f"{SAMPLING_NAMES[sampling]}, D = {line[0].D}"
-        means, spread = [f.mean for f in found], bars(found)
+        means, spread = [f.mean for f in measured], bars(measured)
         axis.errorbar(places, means, spread, fmt=f"-{marker}", ms=4, lw=1, color=colour, label=label)
-        known = [np.nan if f.published is None else f.published for f in found]
-        axis.plot(places, known, color=colour, alpha=0.25, lw=5, zorder=0)
+        theirs = [np.nan if f.published is None else f.published for f in measured]
+        axis.plot(places, theirs, color=colour, alpha=0.25, lw=5, zorder=0)
     for own in (compared[c]["kl"].mean for c in curves if c.method == "ours"):
         if own > 1e-12:
             axis.axhline(own, color=colour, ls=":", lw=1.5)

@@ -67,9 +67,9 @@ def compute(laboratory: Laboratory, curves_of: Callable[..., Iterable[Curve]], n
     for data in DATA:
         curves = list(curves_of(settings, data, protocol))
         results |= laboratory.run(cells_of(curves, settings), f"{name}, {TITLES[data]}, {protocol}")
-        known = [curve for curve in curves if curve.records(results, settings)]
-        if known:
-            by_data[data] = known
+        computed = [curve for curve in curves if curve.records(results, settings)]
+        if computed:
+            by_data[data] = computed
     if not by_data:
         raise ValueError(
             f"Nothing of {name} has been computed yet under the {protocol} protocol: run it without --so-far."

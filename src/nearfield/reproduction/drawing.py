@@ -58,9 +58,9 @@ def bars(found: Sequence[Comparison]) -> list[list[float]]:
 
 def legend_below(figure: Any, axes: Any) -> None:
     """One legend for all panels, in two rows below them."""
-    known: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for axis in axes.flat:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            known.setdefault(label, handle)
-    n_columns = -(-len(known) // 2)
-    figure.legend(known.values(), known.keys(), loc="outside lower center", ncols=n_columns, frameon=False)
+            handles.setdefault(label, handle)
+    n_columns = -(-len(handles) // 2)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=n_columns, frameon=False)

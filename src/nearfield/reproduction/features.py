@@ -73,14 +73,14 @@ def _draw(sweep: Sweep, exact: dict[str, float]) -> Any:
             line = [c for c in curves if (c.method, c.sampling, c.spacing) == (method, sampling, spacing)]
             colour = COLOURS["local" if spacing is not None else method]
             for axis, measure in zip(axes[:, column], ("rmse", "kl"), strict=True):
-                found = [sweep.compared[c][measure] for c in line]
+                measured = [sweep.compared[c][measure] for c in line]
                 # What rounding leaves of zero has no place on a logarithmic axis.
-                means = [np.nan if measure == "kl" and f.mean < 1e-12 else f.mean for f in found]
+                means = [np.nan if measure == "kl" and f.mean < 1e-12 else f.mean for f in measured]
                 sizes, label = [c.D for c in line], method_name(method, sampling, spacing)
                 style = _STYLES[method, sampling]
-                axis.errorbar(sizes, means, bars(found), fmt=style, ms=4, lw=1.2, color=colour, label=label)
-                known = [np.nan if f.published is None else f.published for f in found]
-                axis.plot(sizes, known, color=colour, alpha=0.2, lw=5, zorder=0)
+                axis.errorbar(sizes, means, bars(measured), fmt=style, ms=4, lw=1.2, color=colour, label=label)
+                theirs = [np.nan if f.published is None else f.published for f in measured]
+                axis.plot(sizes, theirs, color=colour, alpha=0.2, lw=5, zorder=0)
         axes[0, column].axhline(exact[data], color="k", lw=0.8)
         sizes = sorted({c.D for c in curves})
         for axis in axes[:, column]:

@@ -116,8 +116,8 @@ def make_problem(
             given = published_hyperparameters(dataset.name, seed).as_parameters()
         exact = ExactGPRegressor(**given, random_state=seed, n_jobs=n_jobs).fit(X[train], y[train])
         mean, std = exact.predict(X[test], return_std=True, include_noise=True)
-        found = np.array([exact.length_scale_, exact.signal_variance_, exact.noise_variance_])
-        stored = {"mean": mean, "std": std, "hyperparameters": found}
+        learnt = np.array([exact.length_scale_, exact.signal_variance_, exact.noise_variance_])
+        stored = {"mean": mean, "std": std, "hyperparameters": learnt}
         cache.put_arrays(key, **stored)
     hyperparameters = Hyperparameters(*(float(value) for value in stored["hyperparameters"]))
     halves = X[train], y[train], X[test], y[test]

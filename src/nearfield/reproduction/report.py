@@ -103,16 +103,16 @@ def save_section(section: Section, rows: Sequence[Row], folder: Path, remembered
 
 def recall_sections(names: Sequence[str], remembered: Path) -> list[Section]:
     """Sections written so far, by this run or an earlier one, in the order of the names."""
-    found = []
+    sections = []
     for name in names:
         try:
             stored = json.loads((remembered / f"{name}.json").read_text(encoding="utf-8"))
             tables = [Table(**table) for table in stored.pop("tables")]
             pictures = [(str(f), str(c)) for f, c in stored.pop("pictures")]
-            found.append(Section(tables=tables, pictures=pictures, **stored))
+            sections.append(Section(tables=tables, pictures=pictures, **stored))
         except (OSError, ValueError, TypeError, KeyError):
             continue
-    return found
+    return sections
 
 
 def save_page(sections: Sequence[Section], path: Path, subtitle: str) -> None:

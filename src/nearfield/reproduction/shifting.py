@@ -109,13 +109,13 @@ class AroundTestPoints:
         mean, variance = np.empty(len(X)), np.empty(len(X))
         origin = np.zeros((1, X.shape[1]))
         for i, point in enumerate(X / self.base.length_scale_):
-            found, spread = mean_and_variance(self.shifted.plan, self.shifted.fit(point), origin)
-            mean[i], variance[i] = found[0, 0], spread[0]
+            means, spread = mean_and_variance(self.shifted.plan, self.shifted.fit(point), origin)
+            mean[i], variance[i] = means[0, 0], spread[0]
         noise = self.base.noise_variance_ if include_noise else 0.0
         return mean + self.base.y_mean_[0], np.sqrt(np.maximum(variance, 0.0) + noise)
 
 
 def _factors(part: sketch.Sketch, X: Floats) -> list[Floats]:
-    """Each factor of a sketch at points (n, d), one feature a row."""
+    """Each factor of a sketch at points (n, d), one feature per row."""
     factor: Any = sketch._dense_factor if isinstance(part, sketch.DenseSketch) else sketch._srht_factor
     return [np.ascontiguousarray(factor(part, X, i).T) for i in range(part.degree)]

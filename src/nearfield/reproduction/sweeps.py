@@ -76,12 +76,12 @@ def cells_of(curves: list[Curve], settings: Settings) -> list[Cell]:
 def compare_curve(curve: Curve, records: list[Record], settings: Settings) -> dict[str, Comparison]:
     """KL per test point and RMSE against the published values, where there are any for this protocol and size."""
     kl, rmse = [r.kl_mean for r in records], [r.rmse for r in records]
-    known = published.table().get((curve.data, curve.method, curve.sampling, curve.spacing, curve.D))
-    if known is None or curve.protocol != "published" or not settings.is_full(curve.data):
+    theirs = published.table().get((curve.data, curve.method, curve.sampling, curve.spacing, curve.D))
+    if theirs is None or curve.protocol != "published" or not settings.is_full(curve.data):
         return {"kl": compare(kl), "rmse": compare(rmse)}
     same = curve.data != "uk_flats"
-    m = known.n_test
+    m = theirs.n_test
     return {
-        "kl": compare(kl, known.kl_sum / m, known.kl_sum_std / m, known.runs, same_data=same),
-        "rmse": compare(rmse, known.rmse, known.rmse_std, known.runs, same_data=same),
+        "kl": compare(kl, theirs.kl_sum / m, theirs.kl_sum_std / m, theirs.runs, same_data=same),
+        "rmse": compare(rmse, theirs.rmse, theirs.rmse_std, theirs.runs, same_data=same),
     }

@@ -28,13 +28,13 @@ def measure(x: Floats, y: Floats, degree: int, D: int, sampling: str, n_draws: i
     points, true = np.stack([x, y]), float(x @ y) ** degree
     squares = []
     for n in _batches(n_draws):
-        # Whole blocks a draw, of which it keeps the first D features, as a sketch of its own would.
+        # Whole blocks per draw, of which it keeps the first D features, as a sketch of its own would.
         width = -(-D // len(x)) * len(x)
         drawn = sketch.apply(sketch.sample(len(x), degree, n * width, sampling, rng), points)
         products = (drawn[0] * drawn[1]).reshape(n, width)[:, :D].sum(axis=1) * (n * width / D)
         squares.append((products - true) ** 2)
-    found = np.concatenate(squares)
-    return float(found.mean()), float(found.std(ddof=1) / n_draws**0.5)
+    errors = np.concatenate(squares)
+    return float(errors.mean()), float(errors.std(ddof=1) / n_draws**0.5)
 
 
 def _batches(n_draws: int) -> list[int]:

@@ -35,7 +35,7 @@ def compare(
     *,
     same_data: bool = True,
 ) -> Comparison:
-    """Hold one value a seed against a published mean.
+    """Hold one value per seed against a published mean.
 
     The standard error of the difference is that of both means, `sqrt(s1^2 / n1 + s2^2 / n2)`; a single seed borrows the
     published spread. On other data than the paper's only the size is compared.

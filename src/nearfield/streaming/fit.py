@@ -100,8 +100,8 @@ class FramedSource:
         else:
             placement = replace(local_centers.place(kind, X, spacing, request.n_centers, rng), lattice=lattice)
             if spacing is not None and isinstance(kind, str) and kind in ("net", "farthest"):
-                further = self.passes.run(centers.Net(placement.centers, spacing, self.frame.unit), "centres")
-                placement = centers.with_centers(placement, further)
+                reduction = centers.FurtherCenters(placement.centers, spacing, self.frame.unit)
+                placement = centers.with_centers(placement, self.passes.run(reduction, "centres"))
         return placement, share_covered(request, placement, X)
 
     def fit(self, request: LocalRequest, plan: Plan, placement: Placement) -> StreamedPredictor:

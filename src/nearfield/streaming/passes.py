@@ -191,7 +191,7 @@ class Sample(Reduction):
         return [replace(state, batches=[self._kept(state.batches)]) if state.batches else state]
 
     def _kept(self, batches: list[Batch]) -> Batch:
-        every = concatenated(batches)
-        if len(every) <= self.size:
-            return every
-        return every[np.argpartition(mixed(every.ids, self.seed), self.size - 1)[: self.size]]
+        rows = concatenated(batches)
+        if len(rows) <= self.size:
+            return rows
+        return rows[np.argpartition(mixed(rows.ids, self.seed), self.size - 1)[: self.size]]

@@ -100,8 +100,8 @@ class CellIndex:
 
 def brute_force(X: Tensor, centers: Tensor, radius: float) -> Neighbourhoods:
     """Points within `radius` of each centre, from all distances."""
-    found = torch.nonzero(_squared_distances(centers, X) <= radius**2)
-    return Neighbourhoods.of(found[:, 1], torch.bincount(found[:, 0], minlength=len(centers)))
+    owner, points = torch.nonzero(_squared_distances(centers, X) <= radius**2).T
+    return Neighbourhoods.of(points, torch.bincount(owner, minlength=len(centers)))
 
 
 def nearest_points(X: Tensor, centers: Tensor, count: int) -> Tensor:

@@ -90,7 +90,7 @@ class PaddedEngine:
 
     def count_neighbours(self, plan: Plan, data: TensorSet, centers: Tensor) -> Tensor:
         """See `Engine`."""
-        return torch.cat([found.counts for _, found in models.neighbourhoods(plan, data, centers)])
+        return torch.cat([near.counts for _, near in models.neighbourhoods(plan, data, centers)])
 
     def require_memory(self, plan: Plan, data: TensorSet, centers: Tensor) -> bool:
         """See `Engine`."""
