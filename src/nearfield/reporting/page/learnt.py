@@ -137,6 +137,7 @@ def _meter(measured: float, error: float, tolerance: float) -> str:
     def label(x: float, text: str, to_the_left: bool) -> str:
         """Each label goes away from the other, unless that would take it beyond the edge."""
         side = "end" if (to_the_left and x > 75) or x > 385 else "start"
+        x += 4 if side == "start" else -4
         return f'<text class="note" x="{x:.1f}" y="13" text-anchor="{side}">{text}</text>'
 
     labels = label(here, "measured", here <= limit) + label(limit, "tolerance", here > limit)
