@@ -10,7 +10,6 @@ The target is the cube root of the elevation in metres: of the transformations c
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from .. import metrics
-from ..common.files import atomic
+from ..common.files import atomic, make_folder
 from ..common.types import Booleans, Floats, Integers
 from ..estimators import LocalGPRegressor
 from ..reporting import page as webpage
@@ -104,13 +103,7 @@ def prepare(folder: Path) -> None:
         import matplotlib  # noqa: F401
     except ImportError:
         raise ImportError("The demo needs more packages: pip install 'nearfield[demo]'") from None
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        trial = folder / f".nearfield-{os.getpid()}"
-        trial.touch()
-        trial.unlink()
-    except OSError as error:
-        raise OSError(error.errno, f"cannot be written: {error.strerror}", str(folder)) from None
+    make_folder(folder)
 
 
 def fit(

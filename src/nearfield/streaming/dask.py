@@ -12,7 +12,7 @@ import numpy as np
 
 from ..common.threads import n_threads
 from ..local.engine import RaggedEngine
-from .batches import Batch, SourceError, check_batch
+from .batches import check_batch
 from .passes import Reduction
 from .source import SAMPLE_ROWS, Source
 
@@ -193,11 +193,8 @@ def _step(
     n, state = (0, reduction.start()) if before is None else (before[0], reduction.owned(before[1]))
     if len(X) == 0:
         return n, state
-    batch = _checked(number, X, y, weights)
-    if reduction.n_features is not None and batch.X.shape[1] != reduction.n_features:
-        raise SourceError(
-            f"Partition {number}: X has {batch.X.shape[1]} columns, but {reduction.n_features} are expected."
-        )
+    where, first = f"Partition {number}", number << PARTITION_BITS
+    batch = check_batch(X, y, weights, where, first, n_features=reduction.n_features)
     for start in range(0, len(batch), reduction.batch_rows):
         state = reduction.update(state, batch[start : start + reduction.batch_rows])
     return n + len(batch), state
@@ -206,11 +203,6 @@ def _step(
 def _parts_of(reduction: Reduction, counted: tuple[int, Any]) -> tuple[int, list[Any]]:
     n, state = counted
     return n, reduction.split(state)
-
-
-def _checked(number: int, X: Any, y: Any, weights: Any) -> Batch:
-    batch = check_batch(X, y, weights, f"Partition {number}", number << PARTITION_BITS)
-    return batch if batch.weights is None else batch[batch.weights > 0]
 
 
 def _tree(reduction: Any, states: list[Any]) -> Any:

@@ -62,17 +62,14 @@ class Source:
         for X, y, weights, where in self.raw():
             if len(X) == 0:
                 continue
-            batch = check_batch(X, y if with_y else None, weights if with_y else None, where, start, with_y)
-            if n_features is not None and batch.X.shape[1] != n_features:
-                raise SourceError(f"{where}: X has {batch.X.shape[1]} columns, but {n_features} are expected.")
+            y, weights = (y, weights) if with_y else (None, None)
+            batch = check_batch(X, y, weights, where, start, with_y, n_features)
             n_features = batch.X.shape[1]
             if batch.y is not None:
                 if n_targets is not None and batch.y.shape[1] != n_targets:
                     raise SourceError(f"{where}: y has {batch.y.shape[1]} columns, but {n_targets} are expected.")
                 n_targets = batch.y.shape[1]
             start += len(X)
-            if batch.weights is not None and not np.all(batch.weights > 0):
-                batch = batch[batch.weights > 0]
             if len(batch):
                 yield batch
 
