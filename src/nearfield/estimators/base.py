@@ -83,14 +83,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             return tensor_checks.training(self, X, y, sample_weight, reset)
         least = self._least_samples() if reset else 1
         points, targets = validated(
-            self,
-            X,
-            y,
-            dtype=np.float64,
-            multi_output=True,
-            y_numeric=True,
-            reset=reset,
-            ensure_min_samples=least,
+            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, reset=reset, ensure_min_samples=least
         )
         if reset:
             self._single_target = targets.ndim == 1
@@ -127,11 +120,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
     # ---- hyperparameters -----------------------------------------------------------------------------------------
 
     def _learn(
-        self,
-        X: Floats,
-        y: Floats,
-        weights: Floats | None,
-        make_blocks: Callable[[], list[Block]] | None = None,
+        self, X: Floats, y: Floats, weights: Floats | None, make_blocks: Callable[[], list[Block]] | None = None
     ) -> None:
         """Set `kernel_`, `noise_variance_` and `learned_` from the parameters or the data; `y` is centred.
 

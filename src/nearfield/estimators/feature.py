@@ -160,12 +160,7 @@ class FeatureGPRegressor(JointGPRegressor):
 
     @all_or_nothing
     def partial_fit(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        forget: bool = False,
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, *, forget: bool = False
     ) -> Self:
         """Take in more data at the fitted hyperparameters and map: exactly what `fit` on all of it at once would give.
 

@@ -102,11 +102,7 @@ def _random_signs(rng: np.random.RandomState, shape: tuple[int, ...]) -> NDArray
 
 
 def factor_moments(
-    norms: NDArray[np.float64],
-    inner: NDArray[np.float64],
-    shared: NDArray[np.float64],
-    n_variables: int,
-    sampling: str,
+    norms: NDArray[np.float64], inner: NDArray[np.float64], shared: NDArray[np.float64], n_variables: int, sampling: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Moments of `a = (w'x)(w'y)` for a row `w` of one factor's weights (Table 1).
 

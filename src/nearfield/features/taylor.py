@@ -29,17 +29,12 @@ MAX_COLUMNS = 1 << 17
 class TaylorMap:
     """Monomials to evaluate, ordered by degree.
 
-    Attributes
-    ----------
-    exponents : ndarray of shape (D, d)
-        The multi-indices. The first is zero, and each other one has a parent, itself less one in some variable, before
-        it, which makes evaluation one multiplication per column.
-    scale : ndarray of shape (D,)
-        `sqrt(|a|! / a!)`: what normalises the rows of `monomial_rows`.
+    The first is the constant, and each other one has a parent, itself less one in some variable, before it, which makes
+    evaluation one multiplication per column.
     """
 
-    exponents: Integers
-    scale: NDArray[np.float64] = field(repr=False)
+    exponents: Integers  # (D, d): the multi-indices
+    scale: NDArray[np.float64] = field(repr=False)  # (D,): `sqrt(|a|! / a!)`, to normalise the rows of `monomial_rows`
     _runs: tuple[tuple[int, int, int, int, int], ...] = field(repr=False)
 
     @property

@@ -43,11 +43,7 @@ def fourier(problem: Problem, sampling: str, D: int) -> Prediction:
 
 
 def maclaurin(
-    problem: Problem,
-    sampling: str,
-    D: int,
-    spacings: Sequence[float | None],
-    stopped: Callable[[], bool] = never,
+    problem: Problem, sampling: str, D: int, spacings: Sequence[float | None], stopped: Callable[[], bool] = never
 ) -> list[Prediction]:
     """The paper's method for several thresholds theta, in length scales; None is the map around the training mean.
 
@@ -102,11 +98,7 @@ def our_parameters(Z: Floats, D: int) -> dict[str, Any]:
     d = Z.shape[1]
     if d <= 3:
         degree = max(p for p in range(1, D) if math.comb(d + p, p) <= D)
-        return {
-            "features": TaylorFeatures(degree),
-            "spacing": SPACING,
-            "radius": max(degree**0.5, SPACING),
-        }
+        return {"features": TaylorFeatures(degree), "spacing": SPACING, "radius": max(degree**0.5, SPACING)}
     tree, middles = KDTree(Z), centers.farthest_points(Z, SPACING)
     radii = np.arange(SPACING, 10.01, 0.5)
     crowds = [float(np.mean(tree.query_radius(middles, radius, count_only=True))) for radius in radii]

@@ -18,23 +18,13 @@ class FeatureSpace:
 
     With `A = diag(precision) + sum w phi phi'` and `B = sum w phi t'`: mean `phi' A^-1 B`, variance `phi' A^-1 phi`.
     Arrays are NumPy's, or tensors, which may have leading dimensions, shape (...): one model for each set of points.
-
-    Attributes
-    ----------
-    factor : Factor
-        Of `A`, (..., D, D).
-    coefficients : array of shape (..., D, k + 1)
-        `A^-1 B`. The last target is the constant 1; see `Statistics`.
-    precision : array of shape (D,)
-        Prior precision of each coefficient.
-    cross, targets, log_weight, n
-        See `Statistics`.
+    The last target is the constant 1; see `Statistics`.
     """
 
-    factor: Factor
-    coefficients: Floats
-    precision: Floats
-    cross: Floats
+    factor: Factor  # of `A`, (..., D, D)
+    coefficients: Floats  # (..., D, k + 1): `A^-1 B`
+    precision: Floats  # (D,): prior precision of each coefficient
+    cross: Floats  # for this and the rest see `Statistics`
     targets: Floats
     log_weight: float
     n: int

@@ -86,12 +86,7 @@ def predict_source(model: Any, source: Source, return_std: bool, include_noise: 
 
 
 def predict_to(
-    model: Any,
-    source: Any,
-    path: str | os.PathLike[str],
-    *,
-    return_std: bool = True,
-    include_noise: bool = False,
+    model: Any, source: Any, path: str | os.PathLike[str], *, return_std: bool = True, include_noise: bool = False
 ) -> int:
     """Write predictions for a source to a Parquet or CSV file, one row for each of the source's, in their order.
 
