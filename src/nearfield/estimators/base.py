@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from ..common import memory
-from ..common.arrays import Array, empty_like_shape, indices_like, is_tensor, like, namespace, on_host
+from ..common.arrays import Array, as_doubles, empty_like_shape, indices_like, is_tensor, like, namespace
 from ..common.progress import ProgressLine
 from ..common.types import Floats
 from ..common.validation import (
@@ -107,15 +107,13 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         """Refuse other numbers of targets than those fitted."""
         check_n_targets(k, len(self.y_mean_))
 
-    def _validate_test(self, X: ArrayLike) -> Floats:
+    def _validate_test(self, X: ArrayLike) -> Array:
         check_is_fitted(self, "kernel_")
         if is_tensor(X):
             from ..common import tensor_checks
 
-            tensor: Floats = tensor_checks.test(self, X, self.y_mean_)
-            return tensor
-        result: Floats = validated(self, X, dtype=np.float64, reset=False, ensure_min_samples=0)
-        return result
+            return tensor_checks.test(self, X, self.y_mean_)
+        return validated(self, X, dtype=np.float64, reset=False, ensure_min_samples=0)
 
     # ---- hyperparameters -----------------------------------------------------------------------------------------
 
@@ -256,11 +254,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             return float(super().score(X, y, sample_weight))
         from ..common.tensor_checks import companion
 
-        def on_host_as_double(values: Any, name: str) -> Floats:
-            return on_host(companion(values, X, name)).astype(np.float64)
-
-        weights = None if sample_weight is None else on_host_as_double(sample_weight, "sample_weight")
-        mean, truth = on_host_as_double(self.predict(X), "the prediction"), on_host_as_double(y, "y")
+        mean, truth = as_doubles(self.predict(X)), as_doubles(companion(y, X, "y"))
+        weights = None if sample_weight is None else as_doubles(companion(sample_weight, X, "sample_weight"))
         return float(r2_score(truth, mean, sample_weight=weights))
 
     def _need_arrays(self, method: str) -> None:

@@ -52,16 +52,13 @@ class FeatureSpace:
         half = self.factor.whiten(rows)
         return half.mT @ half
 
-    def log_likelihood(self) -> Floats:
+    def log_likelihood(self) -> Array:
         """Log marginal likelihood of each target, (..., k + 1), as if it were alone."""
         xp = namespace(self.cross)
         squares = xp.linalg.diagonal(self.targets).clip(min=0.0)
         explained = column_products(self.cross, self.coefficients)
         prior = xp.sum(xp.log(xp.astype(self.precision, xp.float64)))
-        result: Floats = log_density(
-            squares - explained, self.factor.log_determinant() - prior - self.log_weight, self.n
-        )
-        return result
+        return log_density(squares - explained, self.factor.log_determinant() - prior - self.log_weight, self.n)
 
     def statistics(self) -> Statistics:
         """The sums that the model was made of, to go on from."""

@@ -84,10 +84,9 @@ class KernelSpace:
         half = self.factor.whiten(self.kernel(X, self.X).mT, overwrite=True)
         return self.kernel(X, X) - half.mT @ half
 
-    def log_likelihood(self) -> Floats:
+    def log_likelihood(self) -> Array:
         """Log marginal likelihood of each target, (..., k)."""
-        result: Floats = log_density(self.quadratic, self.factor.log_determinant(), self.factor.size)
-        return result
+        return log_density(self.quadratic, self.factor.log_determinant(), self.factor.size)
 
     def take(self, chosen: Array) -> KernelSpace:
         """Of several processes, those at the indices `chosen` of the first dimension."""

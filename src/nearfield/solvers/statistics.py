@@ -60,10 +60,9 @@ class Statistics:
             self.n + other.n,
         )
 
-    def mean(self) -> Floats:
+    def mean(self) -> Array:
         """Weighted mean of `y`, (..., k)."""
-        result: Floats = self.targets[..., -1, :-1] / self.targets[..., -1, -1:]
-        return result
+        return self.targets[..., -1, :-1] / self.targets[..., -1, -1:]
 
     def centred(self, mean: Floats) -> Statistics:
         """The same for targets `(y - mean, 1)`, with a `mean` of shape (k,)."""

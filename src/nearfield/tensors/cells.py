@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..common.arrays import Array as Tensor
-from ..common.arrays import on_host
+from ..common.arrays import as_doubles
 from ..common.memory import batch_bytes, batches
 from ..local.centers import Lattice, Placement
 
@@ -185,8 +185,8 @@ def _strides(sizes: list[int], X: Tensor) -> Tensor:
 
 def covering(X: Tensor, spacing: float) -> Lattice:
     """`Lattice.covering` of points on a device."""
-    low, high = torch.stack([X.amin(dim=0), X.amax(dim=0)]).cpu().numpy().astype(np.float64)
-    return Lattice.covering_box(low, high, lambda: np.median(on_host(X).astype(np.float64), axis=0), spacing)
+    low, high = as_doubles(torch.stack([X.amin(dim=0), X.amax(dim=0)]))
+    return Lattice.covering_box(low, high, lambda: np.median(as_doubles(X), axis=0), spacing)
 
 
 def distances(A: Tensor, B: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from scipy.linalg import LinAlgError
 
 from ..common.arrays import Array as Tensor
-from ..common.arrays import on_host
+from ..common.arrays import as_doubles, on_host
 from ..common.types import Floats, Integers
 from ..hyperparameters import learning as hyperparameters
 from ..hyperparameters.blocks import LARGEST_SINGLE_BLOCK, Block, LearningData, near_and_far
@@ -60,22 +60,19 @@ def summary(
     groups = [np.arange(n)] if n <= LARGEST_SINGLE_BLOCK else near_and_far(n, n_blocks, rng, nearest, points)
     sample = torch.as_tensor(rng.permutation(n)[:SAMPLE], device=X.device)
     return LearningData(
-        _double(X[sample]),
-        _double(y[sample]),
+        as_doubles(X[sample]),
+        as_doubles(y[sample]),
         blocks=[_block(X, y, weights, group) for group in groups],
         extents=_extents(scaled, rng),
         likelihood=BlockLikelihood(X.device),
     )
 
 
-def _double(values: Tensor) -> Floats:
-    result: Floats = on_host(values).astype(np.float64)
-    return result
-
-
 def _block(X: Tensor, y: Tensor, weights: Tensor | None, group: Integers) -> Block:
     rows = torch.as_tensor(group, device=X.device)
-    return Block.of(_double(X[rows]), _double(y[rows]), None if weights is None else _double(weights[rows]), ard=True)
+    return Block.of(
+        as_doubles(X[rows]), as_doubles(y[rows]), None if weights is None else as_doubles(weights[rows]), ard=True
+    )
 
 
 def _extents(X: Tensor, rng: np.random.RandomState, size: int = 1000) -> Extents:
@@ -87,7 +84,7 @@ def _extents(X: Tensor, rng: np.random.RandomState, size: int = 1000) -> Extents
         return NO_EXTENTS
     near = cells.nearest_points(X, queries, min(n, 8))
     distances = torch.linalg.norm(X[near] - queries[:, None], dim=-1).sort(dim=1).values[:, 1:]
-    return Extents.from_neighbours(_double(distances), _double(queries), extent)
+    return Extents.from_neighbours(as_doubles(distances), as_doubles(queries), extent)
 
 
 class BlockLikelihood:
