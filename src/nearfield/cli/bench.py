@@ -43,20 +43,10 @@ def command(
     if as_json:
         print_json(records)
         return
-    rows = [["points", "fit (s)", "predict (s)", "RMSE", "95 % cover", "KL from exact", "centres"]]
-    rows += [
-        [
-            str(r["points"]),
-            f"{r['fit']:.2f}",
-            f"{r['predict']:.2f}",
-            f"{r['rmse']:.4f}",
-            f"{100 * r['coverage']:.1f} %",
-            f"{r['divergence']:.1e}",
-            str(r["centres"]),
-        ]
-        for r in records
-    ]
-    typer.echo(aligned(rows))
+    header = ["points", "fit (s)", "predict (s)", "RMSE", "95 % cover", "KL from exact", "centres"]
+    row = "{points}|{fit:.2f}|{predict:.2f}|{rmse:.4f}|{percent:.1f} %|{divergence:.1e}|{centres}"
+    rows = [row.format(percent=100 * r["coverage"], **r).split("|") for r in records]
+    typer.echo(aligned([header, *rows]))
 
 
 def _measure(n: int, tolerance: float, show: Any) -> dict[str, Any]:

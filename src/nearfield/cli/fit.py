@@ -88,12 +88,7 @@ def describe(training: Training, made: Made, settings: Settings, identifier: str
     from .. import __version__
 
     def moments(values: Any) -> dict[str, float]:
-        return {
-            "min": float(values.min()),
-            "max": float(values.max()),
-            "mean": float(values.mean()),
-            "std": float(values.std()),
-        }
+        return {name: float(getattr(values, name)()) for name in ("min", "max", "mean", "std")}
 
     names = training.recipe.names
     return {

@@ -274,21 +274,12 @@ def _parts(model: Any) -> dict[str, Any]:
         if is_tensor(data.X):
             data = TrainingSet.of(*(as_doubles(a) for a in (data.X, data.y[:, :-1], data.noise)))
             models = None
-        return {
-            "plan": p.plan,
-            "data": data,
-            "placement": p.placement,
-            "models": models,
-            "open_centers": p.open_centers,
-        }
+        learnt = {"plan": p.plan, "data": data, "placement": p.placement}
+        return {**learnt, "models": models, "open_centers": p.open_centers}
     if isinstance(model, ExactGPRegressor):
         q = model._posterior
-        return {
-            "X": q.X,
-            "noise": q.noise,
-            "coefficients": q.coefficients,
-            "log_likelihood": model.log_marginal_likelihood(),
-        }
+        likelihood = model.log_marginal_likelihood()
+        return {"X": q.X, "noise": q.noise, "coefficients": q.coefficients, "log_likelihood": likelihood}
     return {}
 
 

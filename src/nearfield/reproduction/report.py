@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -136,12 +136,11 @@ def _html_cell(text: str) -> str:
 
 
 def _is_number(text: str) -> bool:
-    convert: Callable[[str], float] = float
     try:
-        convert(text.replace("±", "").split()[0]) if text else None
-    except ValueError:
+        float(text.replace("±", "").split()[0])
+    except (ValueError, IndexError):
         return False
-    return bool(text)
+    return True
 
 
 _KINDS = {"agrees": "good", "same size": "good", "yes": "good", "differs": "bad", "other size": "bad", "no": "bad"}

@@ -34,17 +34,12 @@ class StreamedPredictor(Predictor):
             fields = {name: getattr(before, name) for name in names}
         plan, placement, width = fields["plan"], fields["placement"], fields["width"]
         n, d = placement.centers.shape
-        prior: LocalModel | None = None
-        models: list[LocalModel] = []
-        for i in range(n):
-            model = state.models.get(i)
-            if model is None:  # a centre without data, as when all was forgotten
-                if prior is None:
-                    prior = fit_one(plan, np.empty((0, d)), np.empty((0, width)), np.empty(0))
-                model = prior
-            models.append(model)
+        models = {i: state.models[i] for i in range(n) if i in state.models}
+        if len(models) < n:  # centres without data, as when all was forgotten
+            prior = fit_one(plan, np.empty((0, d)), np.empty((0, width)), np.empty(0))
+            models = dict.fromkeys(range(n), prior) | models
         opened = [state.models.get(n + i) for i in range(len(cells))]
-        return cls(models=models, cells=cells, opened=opened, state=state, **fields)
+        return cls(models=[models[i] for i in range(n)], cells=cells, opened=opened, state=state, **fields)
 
     @property
     def n_samples(self) -> int:

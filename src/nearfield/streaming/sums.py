@@ -222,11 +222,4 @@ class Finished:
                 touched.places[i] = model.statistics()
         fresh = reduction.models(reduction.merge(touched, new))
         points = {i: kept for i, kept in self.points.items() if i not in fresh.models}
-        return Finished(
-            {**self.models, **fresh.models},
-            {**points, **fresh.points},
-            fresh.counts,
-            fresh.n,
-            fresh.weight,
-            fresh.total,
-        )
+        return replace(fresh, models={**self.models, **fresh.models}, points={**points, **fresh.points})

@@ -56,14 +56,10 @@ class PaddedEngine:
         return list(models.fit(plan, data, centers))
 
     def update(
-        self,
-        plan: Plan,
-        models: Sequence[Batch],  # noqa: ARG002
-        new: TensorSet,  # noqa: ARG002
-        data: TensorSet,
-        centers: Tensor,
+        self, plan: Plan, models: Sequence[Batch], new: TensorSet, data: TensorSet, centers: Tensor
     ) -> list[Batch]:
-        """See `Engine`; all models are made again."""
+        """See `Engine`."""
+        del models, new  # all models are made again
         self.require_memory(plan, data, centers)
         return self.fit(plan, data, centers)
 
