@@ -355,6 +355,14 @@ def test_other_numbers_of_targets_are_refused(name, fitted, given):
     assert torch.equal(model.predict(X), before)
 
 
+@pytest.mark.parametrize("name", ["Fourier", "local"])
+def test_more_data_of_another_precision_are_refused(name):
+    X, y, _ = map(torch.as_tensor, problem(n=300))
+    model = clone(MODELS[name]).fit(X, y)
+    with pytest.raises(ValueError, match="X is float32, but the model was fitted on float64"):
+        model.partial_fit(X.float(), y.float())
+
+
 @pytest.mark.parametrize("name", ["exact", "local"])
 def test_samples_that_contradict_each_other_are_refused_without_noise(name):
     x = np.linspace(0, 6, 13)[:, None]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from .messages import aligned, print_json
-from .options import AsJson
+from .options import AsJson, Distance
 from .progress import bars
 
 EXAMPLES = """
@@ -27,9 +27,7 @@ def command(
         list[int] | None,
         typer.Argument(metavar="[N]...", min=10, help="Training points, and as many test points; 10000 and 100000."),
     ] = None,
-    tolerance: Annotated[
-        float, typer.Option("--tolerance", min=1e-9, help="Distance from the exact process, nats per test point.")
-    ] = 1e-3,
+    tolerance: Distance = 1e-3,
     as_json: AsJson = False,
 ) -> None:
     """Time a fit and predictions with standard deviations on this machine, on points drawn in the plane.

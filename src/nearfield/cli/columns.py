@@ -39,13 +39,10 @@ class Recipe:
     @property
     def names(self) -> list[str]:
         """Names of the features."""
-        return [
-            name
-            for column in self.columns
-            for name in (
-                [column.name] if column.categories is None else [f"{column.name}={c}" for c in column.categories]
-            )
-        ]
+        names: list[str] = []
+        for column in self.columns:
+            names += [column.name] if column.categories is None else [f"{column.name}={c}" for c in column.categories]
+        return names
 
     @property
     def is_number(self) -> Booleans:

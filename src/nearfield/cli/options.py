@@ -29,6 +29,9 @@ Tolerance = Annotated[
     float,
     typer.Option("--tolerance", help="Largest distance of a local model from the exact one, nats per test point."),
 ]
+Distance = Annotated[
+    float, typer.Option("--tolerance", min=1e-9, help="Distance from the exact process, nats per test point.")
+]
 NScales = Annotated[
     str | None,
     typer.Option("--n-scales", help="Length scales in the kernel: a number or auto. Default: auto for local, else 1."),

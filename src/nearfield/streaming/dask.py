@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any
 
 import dask
@@ -214,10 +215,7 @@ def _tree(reduction: Any, states: list[Any]) -> Any:
 
 
 def _merged(reduction: Reduction, states: list[Any]) -> Any:
-    merged = states[0]
-    for state in states[1:]:
-        merged = reduction.merge(merged, state)
-    return merged
+    return reduce(reduction.merge, states)
 
 
 def _finished(reduction: Reduction, states: list[Any]) -> Any:

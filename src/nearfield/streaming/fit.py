@@ -79,8 +79,8 @@ class FramedSource:
 
     def choose(self, request: LocalRequest, rng: np.random.RandomState) -> Choice:
         """See `FramedData`."""
-        worlds = neighbourhood_maker(self.passes, self.sampled, self.frame)
-        return choosing.choose(request, self.frame.kernel, self.sample, rng, n_samples=self.sampled.n, worlds=worlds)
+        make = neighbourhood_maker(self.passes, self.sampled, self.frame)
+        return choosing.choose(request, self.frame.kernel, self.sample, rng, n_samples=self.sampled.n, worlds=make)
 
     def place(self, request: LocalRequest, choice: Choice, rng: np.random.RandomState) -> tuple[Placement, float]:
         """See `FramedData`; centres of all rows, in passes of their own."""
