@@ -133,14 +133,14 @@ def stages(n, device, rate):
 
     def evaluate(each):
         for chosen, width in rectangles:
-            Z, targets, variance, real = models._gather(data, centers, found, chosen, width, 0)
+            Z, targets, variance, real = models._padded(data, centers, found, chosen, width, 0)
             root = torch.where(real, (variance + features.missing_variance(Z)).rsqrt(), 0)
             phi = features.rows(Z, root)
             if each is not None:
                 each(phi, targets, root)
 
     add("features", lambda: evaluate(None), 8 * total * 2 * D, 0)
-    phis = [features.rows(models._gather(data, centers, found, c, w, 0)[0]) for c, w in rectangles]
+    phis = [features.rows(models._padded(data, centers, found, c, w, 0)[0]) for c, w in rectangles]
     add("Gram matrices", lambda phis=phis: [phi @ phi.mT for phi in phis], 8 * total * D, 2.0 * total * D**2)
     grams = [phi @ phi.mT for phi in phis]
     for gram in grams:

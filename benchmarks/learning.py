@@ -21,6 +21,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from threadpoolctl import threadpool_limits
 
 import nearfield as nf
+from nearfield.hyperparameters.blocks import LearningData
 from nearfield.hyperparameters.composite import maximise_composite_likelihood
 from nearfield.hyperparameters.learning import Learned, LearningRequest
 from nearfield.hyperparameters.likelihood import kernel_log_likelihood
@@ -44,7 +45,7 @@ def table(header: str, rows: list[tuple[object, ...]]) -> None:
 def learn(X: np.ndarray, y: np.ndarray, n_scales: int, seed: int) -> Learned:
     """Kernel of `n_scales` Gaussians and noise from data."""
     centered, rng = (y - y.mean())[:, None], np.random.RandomState(seed)
-    return maximise_composite_likelihood(X, centered, None, LearningRequest(), rng, n_scales=n_scales)
+    return maximise_composite_likelihood(LearningData(X, centered), LearningRequest(), rng, n_scales=n_scales)
 
 
 def standardised(X: np.ndarray) -> np.ndarray:

@@ -29,38 +29,18 @@ class DatasetError(ValueError):
 
 @dataclass(frozen=True)
 class Source:
-    """What a file must hold and where it comes from.
-
-    Attributes
-    ----------
-    name, file : str
-    inputs : tuple of str
-        Columns of `X`, in order.
-    target : str
-        Column of `y`.
-    columns : tuple of str
-        All columns of the file.
-    n_rows : int
-    digest : str
-        SHA-256 of inputs and target, see `digest_of`: the numbers count, not how the file is packed.
-    where : str
-        For people: where the data are to be had.
-    url : str or None
-        For `pooch`, where one public file holds all of it.
-    parse : callable or None
-        Rows of numbers from the text of that public file.
-    """
+    """What a file must hold and where it comes from."""
 
     name: str
     file: str
-    inputs: tuple[str, ...]
-    target: str
-    columns: tuple[str, ...]
+    inputs: tuple[str, ...]  # columns of `X`, in order
+    target: str  # column of `y`
+    columns: tuple[str, ...]  # all columns of the file
     n_rows: int
-    digest: str
-    where: str
-    url: str | None = None
-    parse: Callable[[str], list[list[str]]] | None = None
+    digest: str  # SHA-256 of inputs and target, see `digest_of`: the numbers count, not how the file is packed
+    where: str  # for people: where the data are to be had
+    url: str | None = None  # for `pooch`, where one public file holds all of it
+    parse: Callable[[str], list[list[str]]] | None = None  # rows of numbers from the text of that public file
 
     @property
     def needs(self) -> str:

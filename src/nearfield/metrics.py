@@ -69,8 +69,8 @@ def _together(**arguments: ArrayLike) -> tuple[Floats, ...]:
     arrays = {name: np.asarray(value, dtype=np.float64) for name, value in arguments.items()}
     shapes = {array.shape for array in arrays.values()}
     if len(shapes) > 1:
-        found = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise ValueError(f"The arguments must have one shape. Got {found}.")
+        shown = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ValueError(f"The arguments must have one shape. Got {shown}.")
     for name, array in arrays.items():
         if not np.all(np.isfinite(array)):
             raise ValueError(f"The {name!r} argument has values that are not finite.")

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 import nearfield as nf
 from nearfield import metrics
-from nearfield.hyperparameters.blocks import Block
+from nearfield.hyperparameters.blocks import Block, LearningData
 from nearfield.hyperparameters.composite import maximise_composite_likelihood
 from nearfield.hyperparameters.learning import Fixed, LearningRequest, learn_hyperparameters
 from nearfield.hyperparameters.likelihood import kernel_log_likelihood
@@ -309,7 +309,9 @@ def test_a_short_time_budget_warns_and_still_answers():
 def test_too_few_iterations_do_not_converge():
     X, y = draw(200, 2, 0.15, 1.0, 0.1, 0)
     request = LearningRequest(n_restarts=0)
-    learned = maximise_composite_likelihood(X, y, None, request, np.random.RandomState(0), n_scales=1, max_iterations=1)
+    learned = maximise_composite_likelihood(
+        LearningData(X, y), request, np.random.RandomState(0), n_scales=1, max_iterations=1
+    )
     assert not learned.converged
 
 
@@ -339,15 +341,10 @@ def test_a_start_from_which_not_all_blocks_can_be_evaluated_gives_way_to_the_nex
         return -((length + 4) ** 2), np.array([-2 * (length + 4), 0.0, 0.0])
 
     learned = maximise_composite_likelihood(
-        X,
-        y,
-        None,
+        LearningData(X, y, None, blocks, Extents(spacing=0.001, least=0.001, median=0.5, extent=1.0), likelihood),
         LearningRequest(n_restarts=0),
         np.random.RandomState(0),
         n_scales=1,
-        blocks=blocks,
-        extents=Extents(spacing=0.001, least=0.001, median=0.5, extent=1.0),
-        likelihood=likelihood,
     )
     assert learned.converged
     assert_allclose(learned.kernel.length_scales, np.exp(-4), rtol=1e-3)

@@ -7,6 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import nearfield as nf
+from nearfield.hyperparameters.blocks import LearningData
 from nearfield.hyperparameters.composite import maximise_composite_likelihood
 from nearfield.hyperparameters.request import LearningRequest
 from nearfield.hyperparameters.scales import learn_with_scales
@@ -30,7 +31,7 @@ def problem(length_scales, n=4000, side=30.0, noise=0.05, seed=0):
 def learn(X, y, n_scales):
     centered = (y - y.mean())[:, None]
     request = LearningRequest(n_scales=n_scales, n_restarts=1)
-    return learn_with_scales(X, centered, None, request, np.random.RandomState(0))
+    return learn_with_scales(LearningData(X, centered), request, np.random.RandomState(0))
 
 
 def test_one_scale_stays_one():

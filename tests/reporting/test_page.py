@@ -13,6 +13,7 @@ from sklearn.kernel_approximation import Nystroem
 import nearfield as nf
 from nearfield import webpage
 from nearfield.reporting.numbers import typeset
+from nearfield.reporting.page.learnt import _meter
 from nearfield.reporting.page.maps import grid_shape
 from nearfield.reporting.page.packing import STEPS, pack
 from nearfield.reporting.page.slices import base_of
@@ -510,3 +511,16 @@ def test_the_page_prints(visit, page_of_plane):
     assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not tab.locator(".tools").is_visible()
     assert tab.pdf().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("measured", [1e-9, 1e-4, 6e-4, 9.9e-4, 1e-3, 1.1e-3, 2e-3, 5.0])
+def test_the_labels_of_the_meter_keep_apart_and_inside(measured):
+    spans = []
+    for x, side, text in re.findall(r'x="([\d.]+)" y="13" text-anchor="(\w+)">(\w+)<', _meter(measured, 1e-5, 1e-3)):
+        width = 7.2 * len(text)
+        left = float(x) - (width if side == "end" else 0)
+        spans.append((left, left + width))
+    (first, second) = sorted(spans)
+    assert first[0] >= 0
+    assert first[1] + 5 < second[0]
+    assert second[1] <= 460

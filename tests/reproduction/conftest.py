@@ -44,6 +44,6 @@ def folder(tmp_path, monkeypatch):
 def tiny(monkeypatch):
     """`--quick` with next to nothing in it."""
     monkeypatch.setattr(settings_module, "_QUICK_SIZES", dict.fromkeys(settings_module.DATA, (50, 20)))
-    monkeypatch.setattr(settings_module.Settings, "spacings", lambda *_: (4.0, 2.0))
+    monkeypatch.setattr(settings_module.Settings, "spacings", (4.0, 2.0))
     monkeypatch.setattr(settings_module.Settings, "cluster_sizes", (8, 16))
     monkeypatch.setattr(settings_module.Settings, "feature_sizes", (8, 16))

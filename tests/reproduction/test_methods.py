@@ -23,7 +23,7 @@ def problem():
 @pytest.mark.parametrize("sampling", ["rademacher", "tensor_srht"])
 @pytest.mark.parametrize("many", [1, 1000])
 def test_all_spacings_at_once_are_the_papers_algorithm(problem, sampling, many, monkeypatch):
-    monkeypatch.setattr(methods, "MANY", many)  # with and without the factors kept
+    monkeypatch.setattr(methods, "SEVERAL", many)  # with and without the factors kept
     monkeypatch.setattr(methods, "authors_plan", lambda plan, *_: plan)
     spacings = [None, 4.0, 1.0, 0.5]
     for spacing, (mean, std) in zip(spacings, methods.maclaurin(problem, sampling, 24, spacings), strict=True):

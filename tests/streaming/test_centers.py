@@ -5,7 +5,7 @@ from nearfield.common import memory
 from nearfield.local.centers import Lattice, place
 from nearfield.local.predictor import SLACK
 from nearfield.sources import Batch
-from nearfield.streaming.centers import Cells, Net, grid, model_bytes, opened_cells
+from nearfield.streaming.centers import Cells, FurtherCenters, grid, model_bytes, opened_cells
 
 UNIT = np.array([2.0])
 
@@ -64,7 +64,7 @@ def test_every_place_that_may_be_asked_for_is_opened(d):
     X = make_points(300, d) / UNIT
     placement = place("grid", X, 1.5, None, np.random.RandomState(0))
     lattice, radius = placement.lattice, 2.5
-    opened = set(map(tuple, opened_cells(placement, cells_of(X * UNIT, lattice), radius, every=False).tolist()))
+    opened = set(map(tuple, opened_cells(placement, cells_of(X * UNIT, lattice), radius, covered=False).tolist()))
     test = np.random.default_rng(1).uniform(-5, 17, (5000, d))
     far = np.linalg.norm(test[:, None] - placement.centers, axis=2).min(axis=1) > SLACK * 1.5
     cells = lattice.cells(test[far])
@@ -73,13 +73,13 @@ def test_every_place_that_may_be_asked_for_is_opened(d):
     assert needed
     assert needed <= opened
     # And not just everything: there is a cell with data in reach that its centre covers, unless cells hold few points.
-    assert d == 3 or len(opened) < len(opened_cells(placement, cells_of(X * UNIT, lattice), radius, every=True))
+    assert d == 3 or len(opened) < len(opened_cells(placement, cells_of(X * UNIT, lattice), radius, covered=True))
 
 
 def test_a_net_covers_what_comes():
     X = make_points(1500, 4) / UNIT
     start = X[:3]
-    net = Net(start, 3.0, UNIT)
+    net = FurtherCenters(start, 3.0, UNIT)
     halves = [net.update(net.start(), as_batch(part * UNIT)) for part in np.array_split(X, 2)]
     centers = np.concatenate([start, net.merge(*halves)])
     assert np.linalg.norm(X[:, None] - centers, axis=2).min(axis=1).max() <= 3.0
@@ -114,4 +114,4 @@ def test_places_beyond_the_centres_are_refused_where_they_are_too_many(monkeypat
     occupied = cells_of(X * UNIT, placement.lattice)
     monkeypatch.setattr(memory, "available", lambda: 10_000)
     with pytest.raises(MemoryError, match="open_centers=False leaves them out"):
-        opened_cells(placement, occupied, 5.0, every=False)
+        opened_cells(placement, occupied, 5.0, covered=False)

@@ -1,19 +1,18 @@
 import functools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from nearfield.hyperparameters.blocks import BLOCK_SIZE, NEAR_SHARE
+from nearfield.hyperparameters.blocks import BLOCK_SIZE, NEAR
 from nearfield.kernels import Kernel
-from nearfield.local.neighbourhoods import TrainingSet
+from nearfield.local.frame import Frame
 from nearfield.local.probes import MAX_ROWS, draw_probes
 from nearfield.sources import ArraySource, Batch
 from nearfield.streaming.neighbours import Nearest, SamplesAround, make_blocks, neighbourhood_maker
 from nearfield.streaming.passes import Passes, Reduction, Sample
-from nearfield.streaming.sums import Noise
 
-NOISE = Noise(0.1, 1e-9)
-NEAR = int(NEAR_SHARE * BLOCK_SIZE)
+FRAME = Frame.of(Kernel.gaussian(1.0), 0.1, np.zeros(1))
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +52,7 @@ def test_nearest_rows_can_be_merged_and_be_few():
 def test_blocks_have_the_density_of_all_data(ard):
     X, y, w = make_data()
     passes, sampled = make_passes(X, y, w)
-    blocks = make_blocks(passes, sampled, np.array([0.5]), 6, ard, np.random.RandomState(0))
+    blocks = make_blocks(passes, sampled, ard, np.random.RandomState(0), 6)
     assert len(blocks) == 6
     scale = sampled.rows.X.std(axis=0) if ard else 1.0
     for block in blocks:
@@ -64,7 +63,7 @@ def test_blocks_have_the_density_of_all_data(ard):
         assert NEAR < len(block.X) <= BLOCK_SIZE
         rows = [int(np.flatnonzero((x == X).all(axis=1))[0]) for x in block.X]
         assert len(set(rows)) == len(rows)
-        np.testing.assert_array_equal(block.y[:, 0], y[rows] - 0.5)
+        np.testing.assert_array_equal(block.y[:, 0], y[rows] - sampled.mean)
         np.testing.assert_array_equal(block.noise_factors, 1 / w[rows])
 
 
@@ -77,7 +76,7 @@ def test_samples_are_all_points_around_but_those_set_aside():
     X, y, w = make_data(2000)
     passes, _ = make_passes(X, y, w)
     origins, set_aside = X[[10, 20]], [np.array([10, 30]), np.array([20])]
-    samples = passes.run(SamplesAround(origins, set_aside, 2.0, np.ones(1), np.array([1.0]), NOISE), "samples")
+    samples = passes.run(SamplesAround(origins, set_aside, 2.0, replace(FRAME, offset=np.ones(1))), "samples")
     for origin, sample, own in zip(origins, samples, set_aside, strict=True):
         expected = np.flatnonzero(np.linalg.norm(X - origin, axis=1) <= 2.0)
         expected = expected[~np.isin(expected, own)]
@@ -91,7 +90,7 @@ def test_samples_are_all_points_around_but_those_set_aside():
 
 
 def around_one(d, middle, radius, seed=0):
-    return SamplesAround(np.full((1, d), middle), [np.empty(0, np.int64)], radius, np.ones(1), np.zeros(1), NOISE, seed)
+    return SamplesAround(np.full((1, d), middle), [np.empty(0, np.int64)], radius, FRAME, seed)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
@@ -150,8 +149,8 @@ def test_neighbourhoods_hold_what_the_exact_process_on_all_data_says():
     X, y, _ = make_data(4000)  # few enough around each probe that none are averaged
     passes, sampled = make_passes(X, y)
     kernel, rows = Kernel.gaussian(1.0), sampled.rows
-    data = TrainingSet.of(rows.X, rows.targets, NOISE(len(rows), None))
-    make = neighbourhood_maker(passes, sampled, np.ones(1), np.zeros(1), NOISE)
+    data = rows.in_frame(FRAME)
+    make = neighbourhood_maker(passes, sampled, FRAME)
     allowed = np.arange(0, len(rows), 3)
     neighbourhoods = make(kernel, data, allowed, 3.0, 4, 1, np.random.RandomState(0))
     assert len(neighbourhoods) == 4

@@ -403,7 +403,7 @@ def test_a_full_disk_is_named_and_leaves_no_file(tmp_path, monkeypatch):
     def full(*args):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(output, "_write", full)
+    monkeypatch.setattr(output, "_predictions", full)
     with pytest.raises(OSError, match=r"No space left.*out\.parquet") as caught:
         predict_to(small_model(), ArraySource(make_data()[0]), tmp_path / "out.parquet")
     assert caught.value.errno == errno.ENOSPC
@@ -418,7 +418,7 @@ def test_a_device_that_is_full_in_earnest(tmp_path):
     except OSError:
         pytest.skip("there is no /dev/full here")
     with pytest.raises(OSError, match="No space left"):
-        output._write(small_model(), ArraySource(make_data()[0]), full, True, False)
+        predict_to(small_model(), ArraySource(make_data()[0]), full)
 
 
 def test_bad_targets_of_predictions(tmp_path):

@@ -10,6 +10,7 @@ from nearfield.estimators.sampling import FeatureSums
 from nearfield.features import taylor
 from nearfield.kernels import Kernel
 from nearfield.local.features import LocalFeatures
+from nearfield.local.frame import Frame
 from nearfield.local.plan import Plan
 from nearfield.solvers.feature_space import FeatureSpace
 from nearfield.solvers.kernel_space import KernelSpace
@@ -18,7 +19,7 @@ from nearfield.sources import ArraySource, Batch, BatchSource, Source, SourceErr
 from nearfield.streaming import centers as coverage
 from nearfield.streaming import sums as streaming
 from nearfield.streaming.passes import Reduction
-from nearfield.streaming.sums import LocalSums, Noise, Points, limit_of
+from nearfield.streaming.sums import LocalSums, Points, limit_of
 
 GIVEN = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09}
 PLANNED = {**GIVEN, "spacing": 1.75, "radius": 3.5, "features": nf.TaylorFeatures(12)}
@@ -457,7 +458,7 @@ def make_sums(limit_degree=6):
     kernel = Kernel.gaussian(1.0)
     plan = Plan(kernel, 3.0, LocalFeatures.of(kernel, (taylor.sample(2, limit_degree),)))
     centers = np.array([[2.0, 2.0], [6.0, 2.0], [30.0, 30.0]])
-    return LocalSums(plan, centers, np.ones(1), np.zeros(1), Noise(0.1, 1e-9), 1)
+    return LocalSums(plan, centers, Frame.of(Kernel.gaussian(1.0), 0.1, np.zeros(1)), 1)
 
 
 def batch(n, seed):

@@ -223,11 +223,11 @@ def test_models_that_would_fill_the_memory_are_made_at_prediction(monkeypatch):
     X, y, X_test = (torch.as_tensor(a) for a in problem())
     model = nf.LocalGPRegressor(**FIXED, **LOCAL)
     expected = model.fit(X, y).predict(X_test, return_std=True)
-    monkeypatch.setattr("nearfield.tensors.memory.available", lambda _: 2.0**18)
+    monkeypatch.setattr("nearfield.common.memory.available", lambda: 2.0**18)
     assert model.fit(X, y)._predictor.models == []
     for a, b in zip(expected, model.predict(X_test, return_std=True), strict=True):
         torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
-    with pytest.raises(MemoryError, match="GiB"):
+    with pytest.raises(MemoryError, match=r"needs .*, but only 256 KiB are free"):
         nf.ExactGPRegressor(**FIXED).fit(X, y)
 
 
@@ -353,6 +353,14 @@ def test_other_numbers_of_targets_are_refused(name, fitted, given):
     with pytest.raises(ValueError, match=f"'y' argument must have {fitted} targets as in fit. Got {given}"):
         model.partial_fit(X, targets[given])
     assert torch.equal(model.predict(X), before)
+
+
+@pytest.mark.parametrize("name", ["Fourier", "local"])
+def test_more_data_of_another_precision_are_refused(name):
+    X, y, _ = map(torch.as_tensor, problem(n=300))
+    model = clone(MODELS[name]).fit(X, y)
+    with pytest.raises(ValueError, match="X is float32, but the model was fitted on float64"):
+        model.partial_fit(X.float(), y.float())
 
 
 @pytest.mark.parametrize("name", ["exact", "local"])

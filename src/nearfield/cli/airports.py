@@ -10,7 +10,6 @@ The target is the cube root of the elevation in metres: of the transformations c
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from .. import metrics
-from ..common.files import atomic
+from ..common.files import atomic, make_folder
 from ..common.types import Booleans, Floats, Integers
 from ..estimators import LocalGPRegressor
 from ..reporting import page as webpage
@@ -43,25 +42,14 @@ _CHUNK = 50_000
 
 @dataclass(frozen=True, eq=False)
 class Airports:
-    """Cleaned data, some of it held out at random.
+    """Cleaned data, some of it held out at random."""
 
-    Attributes
-    ----------
-    places : ndarray of shape (n, 2)
-        Longitude and latitude in degrees.
-    elevation : ndarray of shape (n,)
-        In metres.
-    train, test : ndarray of int
-    n_unknown, n_repeated : int
-        Rows that were dropped, since 0 stands for an elevation that is not known, or since they come twice.
-    """
-
-    places: Floats
-    elevation: Floats
-    train: Integers
+    places: Floats  # (n, 2): longitude and latitude in degrees
+    elevation: Floats  # (n,): in metres
+    train: Integers  # rows
     test: Integers
-    n_unknown: int
-    n_repeated: int
+    n_unknown: int  # rows dropped, since 0 stands for an elevation that is not known,
+    n_repeated: int  # or since they come twice
 
     @property
     def points(self) -> Floats:
@@ -115,13 +103,7 @@ def prepare(folder: Path) -> None:
         import matplotlib  # noqa: F401
     except ImportError:
         raise ImportError("The demo needs more packages: pip install 'nearfield[demo]'") from None
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        trial = folder / f".nearfield-{os.getpid()}"
-        trial.touch()
-        trial.unlink()
-    except OSError as error:
-        raise OSError(error.errno, f"cannot be written: {error.strerror}", str(folder)) from None
+    make_folder(folder)
 
 
 def fit(
@@ -241,7 +223,7 @@ def draw_globes(path: Path, model: LocalGPRegressor, X: Floats, size: int, tell:
     seen = X / EARTH @ turn.T
     seen = seen[seen[:, 2] > 0]
 
-    figure = _figure(14, 8.4)
+    figure = plotting.detached_figure(14, 8.4)
     for ax, picture, title, label, bar in zip(figure.subplots(1, 2), pictures, titles, labels, bars, strict=True):
         image = np.ones((*inside.shape, 4))
         image[inside, :3] = picture
@@ -277,7 +259,7 @@ def _draw_frame(ax: Any, turn: Floats) -> None:
 
 def draw_calibration(path: Path, y: Floats, mean: Floats, std: Floats) -> None:
     """Draw how often intervals cover, and where in its predictive distribution each observation falls."""
-    figure = _figure(12, 5.2)
+    figure = plotting.detached_figure(12, 5.2)
     left, right = figure.subplots(1, 2)
     plotting.calibration(y, mean, std, ax=left)
     left.set_title("Coverage of central intervals", color=plotting.INK)
@@ -291,13 +273,3 @@ def draw_calibration(path: Path, y: Floats, mean: Floats, std: Floats) -> None:
             text.set_fontsize(15)
     with atomic(path) as temporary:
         figure.savefig(temporary, dpi=110)
-
-
-def _figure(width: float, height: float) -> Any:
-    """A figure that needs no display and is nobody's current one."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure

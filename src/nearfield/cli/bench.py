@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from .messages import aligned, print_json
-from .options import AsJson
+from .options import AsJson, Distance
 from .progress import bars
 
 EXAMPLES = """
@@ -27,14 +27,12 @@ def command(
         list[int] | None,
         typer.Argument(metavar="[N]...", min=10, help="Training points, and as many test points; 10000 and 100000."),
     ] = None,
-    tolerance: Annotated[
-        float, typer.Option("--tolerance", min=1e-9, help="Distance from the exact process, nats per test point.")
-    ] = 1e-3,
+    tolerance: Distance = 1e-3,
     as_json: AsJson = False,
 ) -> None:
     """Time a fit and predictions with standard deviations on this machine, on points drawn in the plane.
 
-    The hyperparameters are given; 15 points a squared length scale.
+    The hyperparameters are given; 15 points per squared length scale.
     """
     records = []
     with bars() as show:
@@ -43,20 +41,10 @@ def command(
     if as_json:
         print_json(records)
         return
-    rows = [["points", "fit (s)", "predict (s)", "RMSE", "95 % cover", "KL from exact", "centres"]]
-    rows += [
-        [
-            str(r["points"]),
-            f"{r['fit']:.2f}",
-            f"{r['predict']:.2f}",
-            f"{r['rmse']:.4f}",
-            f"{100 * r['coverage']:.1f} %",
-            f"{r['divergence']:.1e}",
-            str(r["centres"]),
-        ]
-        for r in records
-    ]
-    typer.echo(aligned(rows))
+    header = ["points", "fit (s)", "predict (s)", "RMSE", "95 % cover", "KL from exact", "centres"]
+    row = "{points}|{fit:.2f}|{predict:.2f}|{rmse:.4f}|{percent:.1f} %|{divergence:.1e}|{centres}"
+    rows = [row.format(percent=100 * r["coverage"], **r).split("|") for r in records]
+    typer.echo(aligned([header, *rows]))
 
 
 def _measure(n: int, tolerance: float, show: Any) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from ..common import memory
 from ..common.types import Booleans, Floats
 from ..persistence import files as io
 from ..persistence.checks import conform
+from ..reporting.numbers import counted
 from ..streaming.tables import Table, TableRows
 from ..streaming.tables.table import BATCH
-from .messages import CommandError, counted, note
+from .messages import CommandError, note
 
 _COPIES = 3  # of all numbers, while they are put together
 
@@ -38,13 +39,10 @@ class Recipe:
     @property
     def names(self) -> list[str]:
         """Names of the features."""
-        return [
-            name
-            for column in self.columns
-            for name in (
-                [column.name] if column.categories is None else [f"{column.name}={c}" for c in column.categories]
-            )
-        ]
+        names: list[str] = []
+        for column in self.columns:
+            names += [column.name] if column.categories is None else [f"{column.name}={c}" for c in column.categories]
+        return names
 
     @property
     def is_number(self) -> Booleans:

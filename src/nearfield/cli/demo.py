@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from .messages import CommandError
+from .options import Distance
 from .progress import bars
 
 EXAMPLES = """
@@ -25,9 +26,7 @@ def command(
         Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for pictures and page; made if it is not there.")
     ] = Path("demo"),
     size: Annotated[int, typer.Option("--size", min=50, max=4000, help="Pixels across a globe.")] = 900,
-    tolerance: Annotated[
-        float, typer.Option("--tolerance", min=1e-9, help="Distance from the exact process, nats per test point.")
-    ] = 1e-2,
+    tolerance: Distance = 1e-2,
     scales: Annotated[str, typer.Option("--scales", help="Number of length scales in the kernel, or auto.")] = "1",
 ) -> None:
     """Map the elevation of the earth from its airports, with the uncertainty that is left.

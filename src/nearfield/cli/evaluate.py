@@ -6,23 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from . import options
 from .messages import CommandError, aligned, note_training_rows, print_json
-from .options import (
-    Ard,
-    AsJson,
-    Data,
-    Encoding,
-    Features,
-    Identifier,
-    Method,
-    NFeatures,
-    NJobs,
-    NScales,
-    OneHot,
-    Scale,
-    Seed,
-    Tolerance,
-)
 from .progress import bars
 
 if TYPE_CHECKING:
@@ -41,14 +26,14 @@ EXAMPLES = """
 
 def command(
     context: typer.Context,
-    data: Data,
+    data: options.Data,
     target: Annotated[str | None, typer.Option("--target", "-t", help="Column to predict.")] = None,
     model: Annotated[
         str | None, typer.Option("--model", help="Score this model on all rows, instead of making new ones.")
     ] = None,
-    features: Features = None,
-    identifier: Identifier = None,
-    one_hot: OneHot = None,
+    features: options.Features = None,
+    identifier: options.Identifier = None,
+    one_hot: options.OneHot = None,
     hold_out: Annotated[float, typer.Option("--hold-out", help="Share of the rows that is held out.")] = 0.2,
     folds: Annotated[
         int | None, typer.Option("--folds", help="Cross-validate: every row is held out once, in so many models.")
@@ -66,16 +51,16 @@ def command(
         typer.Option("--block-columns", help="Columns that regions are made by, with commas. Default: all features."),
     ] = None,
     level: Annotated[float, typer.Option("--level", help="Probability of the intervals that are checked.")] = 0.95,
-    method: Method = "local",
-    tolerance: Tolerance = 1e-3,
-    n_scales: NScales = None,
-    ard: Ard = None,
-    scale: Scale = None,
-    n_features: NFeatures = 512,
-    seed: Seed = 0,
-    n_jobs: NJobs = None,
-    encoding: Encoding = None,
-    as_json: AsJson = False,
+    method: options.Method = "local",
+    tolerance: options.Tolerance = 1e-3,
+    n_scales: options.NScales = None,
+    ard: options.Ard = None,
+    scale: options.Scale = None,
+    n_features: options.NFeatures = 512,
+    seed: options.Seed = 0,
+    n_jobs: options.NJobs = None,
+    encoding: options.Encoding = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Score predictions of rows that were held out: RMSE, NLL, CRPS and coverage.
 
@@ -194,7 +179,7 @@ def _cross_validate(training: Training, splits: list[Any], settings: Any, level:
     from .models import make, predict
 
     X, y = training.X, training.y
-    folds, truth, means, stds, baseline = [], [], [], [], []
+    folds, answers = [], []
     with bars() as show:
         for i, test in enumerate(splits):
             train = np.setdiff1d(np.arange(len(y)), test)
@@ -205,20 +190,26 @@ def _cross_validate(training: Training, splits: list[Any], settings: Any, level:
             made = make(settings, X[train], y[train], training.recipe, report)
             mean, std = (answer[:, 0] for answer in predict(made.model, X[test]))
             folds.append({"train": len(train), "test": len(test), **scores(y[test], mean, std, level)})
-            truth.append(y[test])
-            means.append(mean)
-            stds.append(std)
-            baseline.append(np.full(len(test), y[train].mean()))
-    all_truth, all_means, all_stds = (np.concatenate(arrays) for arrays in (truth, means, stds))
+            answers.append((y[test], mean, std, np.full(len(test), y[train].mean())))
     return {
         "rows": len(y),
         "rows_dropped": training.n_dropped,
-        "level": level,
-        "target": training.target,
-        "features": training.recipe.names,
+        **_overall(answers, level, training.target, training.recipe.names),
         "folds": folds,
-        "all": {"test": len(all_truth), **scores(all_truth, all_means, all_stds, level)},
-        "rmse_of_the_mean": float(np.sqrt(np.mean((all_truth - np.concatenate(baseline)) ** 2))),
+    }
+
+
+def _overall(answers: list[Any], level: float, target: str, features: list[str]) -> dict[str, Any]:
+    """Scores of all rows together; `answers` are arrays of truth, means, standard deviations and what a mean says."""
+    import numpy as np
+
+    truth, mean, std, baseline = (np.concatenate(arrays) for arrays in zip(*answers, strict=True))
+    return {
+        "level": level,
+        "target": target,
+        "features": features,
+        "all": {"test": len(truth), **scores(truth, mean, std, level)},
+        "rmse_of_the_mean": float(np.sqrt(np.mean((truth - baseline) ** 2))),
     }
 
 
@@ -249,8 +240,7 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
     target = target or metadata.get("target")
     if not isinstance(target, str) or len(gp.y_mean_) != 1:
         raise CommandError(f"{path} does not say what it predicts, or predicts several targets: use --target.")
-    truth, means, stds, n_seen = [], [], [], 0
-    training_rows, unused = TrainingRows(gp), Unused()
+    answers, n_seen, training_rows, unused = [], 0, TrainingRows(gp), Unused()
     with open_table(data, encoding) as table:
         require_columns(table, [target])
         recipe = recipe_of(gp, metadata, table, [target])
@@ -258,24 +248,19 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
             if len(X):
                 n_seen += training_rows.count(X)
                 mean, std = predict(gp, X)
-                truth.append(y)
-                means.append(mean[:, 0])
-                stds.append(std[:, 0])
-    if not truth:
+                answers.append((y, mean[:, 0], std[:, 0], np.full(len(y), gp.y_mean_[0])))
+    if not answers:
         raise CommandError(f"{table.name} has no row with {target!r} and all features.")
-    y, mean, std = (np.concatenate(arrays) for arrays in (truth, means, stds))
+    overall = _overall(answers, level, target, recipe.names)
+    n_used = overall["all"]["test"]
     unused.say("dropped")
-    note_training_rows(n_seen, len(y))
+    note_training_rows(n_seen, n_used)
     return {
         "rows": unused.n_rows,
-        "rows_dropped": unused.n_rows - len(y),
+        "rows_dropped": unused.n_rows - n_used,
         "rows_trained_on": n_seen,
-        "level": level,
-        "target": target,
-        "features": recipe.names,
+        **overall,
         "folds": [],
-        "all": {"test": len(y), **scores(y, mean, std, level)},
-        "rmse_of_the_mean": float(np.sqrt(np.mean((y - gp.y_mean_[0]) ** 2))),
         "split": f"all rows, by {path}",
     }
 

@@ -6,24 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from . import options
 from .messages import CommandError, file_size, print_json, refuse_overwriting
-from .options import (
-    Ard,
-    AsJson,
-    Data,
-    Encoding,
-    Features,
-    Identifier,
-    Method,
-    NFeatures,
-    NJobs,
-    NScales,
-    OneHot,
-    Scale,
-    Seed,
-    Target,
-    Tolerance,
-)
 from .progress import bars
 
 if TYPE_CHECKING:
@@ -42,22 +26,22 @@ EXAMPLES = """
 
 
 def command(
-    data: Data,
-    target: Target,
+    data: options.Data,
+    target: options.Target,
     out: Annotated[str, typer.Option("--out", "-o", help="Model file to write.")],
-    features: Features = None,
-    identifier: Identifier = None,
-    one_hot: OneHot = None,
-    method: Method = "local",
-    tolerance: Tolerance = 1e-3,
-    n_scales: NScales = None,
-    ard: Ard = None,
-    scale: Scale = None,
-    n_features: NFeatures = 512,
-    seed: Seed = 0,
-    n_jobs: NJobs = None,
-    encoding: Encoding = None,
-    as_json: AsJson = False,
+    features: options.Features = None,
+    identifier: options.Identifier = None,
+    one_hot: options.OneHot = None,
+    method: options.Method = "local",
+    tolerance: options.Tolerance = 1e-3,
+    n_scales: options.NScales = None,
+    ard: options.Ard = None,
+    scale: options.Scale = None,
+    n_features: options.NFeatures = 512,
+    seed: options.Seed = 0,
+    n_jobs: options.NJobs = None,
+    encoding: options.Encoding = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Fit a Gaussian process to a table and save it.
 
@@ -104,12 +88,7 @@ def describe(training: Training, made: Made, settings: Settings, identifier: str
     from .. import __version__
 
     def moments(values: Any) -> dict[str, float]:
-        return {
-            "min": float(values.min()),
-            "max": float(values.max()),
-            "mean": float(values.mean()),
-            "std": float(values.std()),
-        }
+        return {name: float(getattr(values, name)()) for name in ("min", "max", "mean", "std")}
 
     names = training.recipe.names
     return {

@@ -80,14 +80,11 @@ def aligned(rows: list[list[str]]) -> str:
 def note_training_rows(n: int, of: int) -> None:
     """Say that scores are partly those of training data."""
     if n:
+        from ..reporting.numbers import counted
+
         note(
             f"{n} of {counted(of, 'row')} {'has' if n == 1 else 'have'} inputs the model was trained on: scores flatter"
         )
-
-
-def counted(n: int, noun: str) -> str:
-    """`1 row`, `2 rows`."""
-    return f"{n} {noun}{'s' * (n != 1)}"
 
 
 def file_size(n_bytes: float) -> str:

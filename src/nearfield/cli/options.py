@@ -27,7 +27,10 @@ Method = Annotated[
 ]
 Tolerance = Annotated[
     float,
-    typer.Option("--tolerance", help="Largest distance of a local model from the exact one: nats of KL a test point."),
+    typer.Option("--tolerance", help="Largest distance of a local model from the exact one, nats per test point."),
+]
+Distance = Annotated[
+    float, typer.Option("--tolerance", min=1e-9, help="Distance from the exact process, nats per test point.")
 ]
 NScales = Annotated[
     str | None,

@@ -85,15 +85,8 @@ def command(
                 show("predicting", table.done())
     rows.say(table.name)
     if as_json:
-        print_json(
-            {
-                "out": out,
-                "rows": rows.unused.n_rows,
-                "missing": rows.unused.n_missing,
-                "unknown": rows.unused.unknown,
-                "columns": new,
-            }
-        )
+        counts = {"rows": rows.unused.n_rows, "missing": rows.unused.n_missing, "unknown": rows.unused.unknown}
+        print_json({"out": out, **counts, "columns": new})
 
 
 class _Rows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -41,6 +40,7 @@ def command(
     What was learnt and chosen, and why; the distance from the exact process; maps for two columns, slices for others.
     With DATA also scores, calibration and residuals.
     """
+    from ..reporting import page as webpage
     from ..reporting.training_rows import TrainingRows
     from ..streaming.tables import check_writable
     from .columns import load_model
@@ -55,7 +55,10 @@ def command(
         name = target or (metadata["target"] if isinstance(metadata.get("target"), str) else None)
         X, y = (None, None) if data is None else _read(gp, metadata, data, name, encoding)
         show("reading", 1.0)
-        page = _page(gp, X, y, name or "target", title, show)
+        with warnings.catch_warnings():
+            # `_read` has put the columns in their order, but an array has no names.
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            page = webpage.build(gp, X, y, target=name or "target", title=title, progress=show)
     if X is not None and y is not None:
         note_training_rows(TrainingRows(gp).count(X), len(X))
     if X is not None and y is None:
@@ -63,19 +66,8 @@ def command(
     if out == "-":
         typer.echo(page)
         return
-    from ..reporting.page import save
-
-    save(page, out)
+    webpage.save(page, out)
     typer.echo(f"Wrote {out} ({file_size(len(page.encode()))}).")
-
-
-def _page(gp: Any, X: Any, y: Any, target: str, title: str | None, show: Callable[..., None]) -> str:
-    from ..reporting import page as webpage
-
-    with warnings.catch_warnings():
-        # `_read` has put the columns in their order, but an array has no names.
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        return webpage.build(gp, X, y, target=target, title=title, progress=show)
 
 
 def _read(gp: Any, metadata: dict[str, Any], data: str, target: str | None, encoding: str | None) -> tuple[Any, Any]:

@@ -31,7 +31,7 @@ def run(argv: Sequence[str] | None) -> int:
     except typer.Exit as stop:
         return int(stop.exit_code)
     except (typer.Abort, KeyboardInterrupt):
-        return complain("interrupted", 130)
+        return fail("interrupted", 130)
     except BrokenPipeError:
         return _closed_pipe()
     except SystemExit as stop:  # Typer's own answer to a closed pipe, whatever the mode
@@ -42,9 +42,9 @@ def run(argv: Sequence[str] | None) -> int:
         message = error.format_message()
         if not message:  # no command was named, and the help has been shown
             return 2
-        return complain(f"{message.rstrip('.')}. See {error.ctx.command_path if error.ctx else 'nearfield'} --help.", 2)
+        return fail(f"{message.rstrip('.')}. See {error.ctx.command_path if error.ctx else 'nearfield'} --help.", 2)
     except (CommandError, ValueError, OSError, MemoryError, ImportError) as error:
-        return complain(_one_line(error), 2)
+        return fail(_one_line(error), 2)
     finally:
         warnings.showwarning = shown
 
@@ -56,7 +56,7 @@ def _closed_pipe() -> int:
     return 128 + 13
 
 
-def complain(message: str, code: int) -> int:
+def fail(message: str, code: int) -> int:
     """Print the one line and answer with the exit code."""
     errors.print(f"[bold red]nearfield:[/] {escape(printable(message))}")
     return code

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..common.types import Floats
+from ..reporting.numbers import counted
 from ..streaming.tables import BadValueError, Table, TableRows, open_table
 from .columns import Column, Recipe, indicators, require_columns, require_room, split_names
-from .messages import CommandError, counted, note
+from .messages import CommandError, note
 
 MAX_CATEGORIES = 100
 _COMMAS = "numbers with commas; write a decimal point and no other separators"
@@ -17,32 +18,16 @@ _COMMAS = "numbers with commas; write a decimal point and no other separators"
 
 @dataclass(frozen=True)
 class Training:
-    """A table read for a model.
+    """A table read for a model: its rows without missing values."""
 
-    Attributes
-    ----------
-    name : str
-        Of the file.
-    X, y : ndarray
-        Rows without missing values.
-    recipe : Recipe
-    target : str
-    n_rows : int
-        Of the file.
-    missing : dict
-        Column -> rows in which it is missing.
-    left_out : dict
-        Column -> why it is no feature, where features were not named.
-    """
-
-    name: str
+    name: str  # of the file
     X: Floats
     y: Floats
     recipe: Recipe
     target: str
-    n_rows: int
-    missing: dict[str, int] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
+    n_rows: int  # of the file
+    missing: dict[str, int] = field(default_factory=dict)  # column -> rows in which it is missing
+    left_out: dict[str, str] = field(default_factory=dict)  # column -> why it is no feature, where none were named
 
     @property
     def n_dropped(self) -> int:

@@ -53,8 +53,13 @@ def on_host(values: Array) -> NDArray[Any]:
     return values.detach().cpu().numpy() if is_tensor(values) else np.asarray(values)
 
 
+def as_doubles(values: Array) -> NDArray[np.float64]:
+    """The same as a NumPy array in double precision."""
+    return np.asarray(on_host(values), dtype=np.float64)
+
+
 def in_units(X: Array, unit: Any) -> Array:
-    """Points (n, d) in units of a length, one or one a column; never so far away that squares of distances overflow."""
+    """Points (n, d) in units of one length, or one per column; never so far that squares of distances overflow."""
     with np.errstate(over="ignore"):
         scaled = X / like(unit, X)
     farthest = FARTHEST if scaled.dtype.itemsize == 8 else 1e15

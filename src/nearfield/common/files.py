@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -49,6 +50,16 @@ def _is_about(temporary: Path, error: OSError) -> bool:
 def is_special(path: Path) -> bool:
     """Whether something exists there that is neither a file nor a folder."""
     return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, where there is none, and refuse one that cannot be written into."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from None
 
 
 def _mode_of(target: Path) -> int | None:

@@ -6,6 +6,7 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import sklearn
 
@@ -15,6 +16,7 @@ except ImportError:  # Windows has no limits of this kind
     resource = None  # type: ignore[assignment]
 
 CHUNK_SHARE = 0.125  # of what is free, that one chunk may take: there may be several threads
+BATCH_SHARE = 0.04  # of what is free on a device, that the largest array of one batch may take
 SMALL = 1 << 24  # bytes for which nobody asks how many there are
 CGROUP = Path("/sys/fs/cgroup")
 
@@ -22,6 +24,15 @@ CGROUP = Path("/sys/fs/cgroup")
 def available() -> int:
     """Bytes this process may still take: free memory, or what limits of the process or its container leave of it."""
     return min(_free_on_machine(), _free_in_container(), _free_in_process())
+
+
+def available_on(device: Any) -> int:
+    """Bytes free on a device; those that PyTorch holds in reserve on a GPU are."""
+    if not str(device).startswith("cuda"):
+        return available()
+    from torch import cuda
+
+    return int(cuda.mem_get_info(device)[0] + cuda.memory_reserved(device) - cuda.memory_allocated(device))
 
 
 def _free_on_machine() -> int:
@@ -54,7 +65,7 @@ def _free_in_process() -> int:
     return sys.maxsize
 
 
-def require(n_bytes: float, what: str, advice: str) -> None:
+def require(n_bytes: float, what: str, advice: str, device: Any = "cpu") -> None:
     """Refuse work that cannot fit, before anything is allocated.
 
     Raises
@@ -62,15 +73,23 @@ def require(n_bytes: float, what: str, advice: str) -> None:
     MemoryError
         With the size needed, the size there is, and advice.
     """
-    free = available()
+    free = available_on(device)
     if n_bytes > 0.9 * free:
-        raise MemoryError(f"{what} needs {_readable(n_bytes)}, but only {_readable(free)} are free. {advice}")
+        where = "" if str(device) == "cpu" else f" on {device}"
+        raise MemoryError(f"{what} needs {_readable(n_bytes)}, but only {_readable(free)} are free{where}. {advice}")
 
 
-def rows_per_chunk(bytes_per_row: float, n_rows: int) -> int:
-    """Rows of `n_rows` that fit into scikit-learn's `working_memory` (`sklearn.set_config`) and what is free."""
+def batch_bytes(device: Any) -> float:
+    """Bytes that the largest array of one batch on a device may take."""
+    return max(BATCH_SHARE * available_on(device), SMALL)
+
+
+def rows_per_chunk(bytes_per_row: float, n_rows: int, device: Any = "cpu") -> int:
+    """Rows of `n_rows` that fit into what is free, and on the host into scikit-learn's `working_memory`."""
     room = sklearn.get_config()["working_memory"] * 2**20
-    if min(n_rows * bytes_per_row, room) > SMALL:  # to find out takes longer than small work
+    if str(device) != "cpu":
+        room = batch_bytes(device)
+    elif min(n_rows * bytes_per_row, room) > SMALL:  # to find out takes longer than small work
         room = min(room, max(CHUNK_SHARE * available(), SMALL))
     return max(int(room / max(bytes_per_row, 1)), 1)
 

@@ -14,7 +14,7 @@ INTERVAL = 0.1  # seconds from one drawing to the next
 class ProgressLine:
     """Callable as the estimators' `progress` takes it: the stage, a bar and the time left, drawn over and over.
 
-    Where standard error is not a terminal there is one line a stage instead, when it ends.
+    Where standard error is not a terminal there is one line per stage instead, when it ends.
 
     Parameters
     ----------

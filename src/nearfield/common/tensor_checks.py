@@ -15,43 +15,40 @@ def training(
     estimator: Any, X: Any, y: Any, sample_weight: Any, reset: bool = True
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Training points (n, d), targets (n, k), weights (n,) or None, without points of weight 0."""
-    found = _points(estimator, X)
-    targets = companion(y, found, "y")
+    points = _points(estimator, X) if reset else test(estimator, X, estimator.y_mean_)
+    targets = companion(y, points, "y")
     least = estimator._least_samples() if reset else 1
-    if len(found) < least:
-        raise ValueError(f"Found array with {len(found)} sample(s) while a minimum of {least} is required.")
+    if len(points) < least:
+        raise ValueError(f"Found array with {len(points)} sample(s) while a minimum of {least} is required.")
     if targets.ndim not in (1, 2):
         raise ValueError(f"y must have one or two dimensions. Got shape {tuple(targets.shape)}.")
     if reset:
-        estimator.n_features_in_ = found.shape[1]
+        estimator.n_features_in_ = points.shape[1]
         estimator._single_target = targets.ndim == 1
-        if hasattr(estimator, "feature_names_in_"):
-            del estimator.feature_names_in_
-    _check_columns(estimator, found)
     targets = targets.reshape(len(targets), -1)
     if sample_weight is None:
-        return found, targets, None
-    weights = companion(sample_weight, found, "sample_weight")
+        return points, targets, None
+    weights = companion(sample_weight, points, "sample_weight")
     if weights.ndim != 1 or bool((weights < 0).any()):
-        raise ValueError("The 'sample_weight' argument must be one non-negative number a sample.")
+        raise ValueError("The 'sample_weight' argument must be one non-negative number per sample.")
     used = weights > 0
     if int(used.sum()) < least:
         raise ValueError(
             f"The 'sample_weight' argument must be positive for at least {least} sample{'s' * (least > 1)}."
         )
-    return found[used], targets[used], weights[used]
+    return points[used], targets[used], weights[used]
 
 
 def test(estimator: Any, X: Any, like: Tensor) -> Tensor:
     """Test points (m, d), of the kind the model was fitted on."""
     check_is_fitted(estimator, "n_features_in_")
-    found = _points(estimator, X)
-    _check_columns(estimator, found)
-    if found.device != like.device:
-        raise ValueError(f"X is on {found.device}, but the model was fitted on {like.device}: move one of them.")
-    if found.dtype != like.dtype:
-        raise ValueError(f"X is {_name(found)}, but the model was fitted on {_name(like)}: convert X.")
-    return found
+    points = _points(estimator, X)
+    _check_columns(estimator, points)
+    if points.device != like.device:
+        raise ValueError(f"X is on {points.device}, but the model was fitted on {like.device}: move one of them.")
+    if points.dtype != like.dtype:
+        raise ValueError(f"X is {_name(points)}, but the model was fitted on {_name(like)}: convert X.")
+    return points
 
 
 def same_library(estimator: Any, X: Any, fitted_on_tensors: bool) -> None:
@@ -70,11 +67,11 @@ def same_library(estimator: Any, X: Any, fitted_on_tensors: bool) -> None:
 
 def points(estimator: Any, X: Any, reset: bool) -> Tensor:
     """Points (n, d) of a feature map."""
-    found = _points(estimator, X)
+    tensor = _points(estimator, X)
     if reset:
-        estimator.n_features_in_ = found.shape[1]
-    _check_columns(estimator, found)
-    return found
+        estimator.n_features_in_ = tensor.shape[1]
+    _check_columns(estimator, tensor)
+    return tensor
 
 
 def _points(estimator: Any, X: Any) -> Tensor:

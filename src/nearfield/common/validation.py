@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from numbers import Integral, Real
 from typing import Any
 
@@ -10,6 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import utils
 from sklearn.utils.validation import assert_all_finite, validate_data
+
+
+def as_numbers(value: Any) -> NDArray[np.float64]:
+    """Numbers given by a user as float64; NaN for words that look like numbers, truth values, and all else."""
+    with suppress(TypeError, ValueError):
+        numbers = np.asarray(value)
+        if numbers.dtype.kind in "iufO":
+            return numbers.astype(np.float64)
+    return np.array([np.nan])
+
+
+def is_whole(value: Any, minimum: int) -> bool:
+    """Whether a value is an integer of at least `minimum`; True and False are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= minimum
 
 
 def check_random_state(random_state: Any) -> np.random.RandomState:
@@ -35,7 +50,7 @@ def describe(estimator: object, name: str) -> str:
 def check_integer(estimator: object, name: str, minimum: int) -> int:
     """Integer parameter of at least `minimum`."""
     value = getattr(estimator, name)
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
+    if not is_whole(value, minimum):
         raise ValueError(f"{describe(estimator, name)} must be an integer of at least {minimum}. Got {value!r}.")
     return int(value)
 

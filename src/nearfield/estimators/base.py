@@ -3,58 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from ..common import memory
-from ..common.arrays import Array, is_tensor, like, namespace
+from ..common.arrays import Array, as_doubles, empty_like_shape, indices_like, is_tensor, like, namespace
 from ..common.progress import ProgressLine
 from ..common.types import Floats
 from ..common.validation import (
+    as_numbers,
     check_bool,
     check_integer,
     check_n_targets,
     check_positive,
     check_random_state,
     describe,
+    is_whole,
     spawn,
     validated,
 )
 from ..hyperparameters.blocks import Block
 from ..hyperparameters.learning import Fixed, Learned, LearningRequest, Progress, learn_hyperparameters
 from ..kernels import Kernel
-
-
-def on_device() -> Any:
-    """What the regressors do with tensors; PyTorch is imported with it, so only where there are tensors."""
-    from ..tensors import estimators
-
-    return estimators
+from ..solvers.feature_space import FeatureSpace
+from ..solvers.kernel_space import KernelSpace
 
 
 class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the Gaussian-process regressors."""
 
-    length_scale: Any
-    signal_variance: Any
-    noise_variance: Any
-    ard: bool
-    n_scales: Any
-    n_restarts: int
-    time_budget: float
-    n_jobs: int | None
-    random_state: Any
-    progress: Any
-
     kernel_: Kernel
     noise_variance_: float
     y_mean_: Floats
     learned_: Learned
+
+    def __init__(
+        self,
+        *,
+        length_scale: Any = None,
+        signal_variance: Any = None,
+        noise_variance: float | None = None,
+        ard: bool = False,
+        n_scales: Any = 1,
+        n_restarts: int = 2,
+        time_budget: float = 60.0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        progress: Any = None,
+    ) -> None:
+        self.length_scale = length_scale
+        self.signal_variance = signal_variance
+        self.noise_variance = noise_variance
+        self.ard = ard
+        self.n_scales = n_scales
+        self.n_restarts = n_restarts
+        self.time_budget = time_budget
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
 
     # ---- training data -------------------------------------------------------------------------------------------
 
@@ -71,14 +83,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             return tensor_checks.training(self, X, y, sample_weight, reset)
         least = self._least_samples() if reset else 1
         points, targets = validated(
-            self,
-            X,
-            y,
-            dtype=np.float64,
-            multi_output=True,
-            y_numeric=True,
-            reset=reset,
-            ensure_min_samples=least,
+            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, reset=reset, ensure_min_samples=least
         )
         if reset:
             self._single_target = targets.ndim == 1
@@ -102,24 +107,18 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         """Refuse other numbers of targets than those fitted."""
         check_n_targets(k, len(self.y_mean_))
 
-    def _validate_test(self, X: ArrayLike) -> Floats:
+    def _validate_test(self, X: ArrayLike) -> Array:
         check_is_fitted(self, "kernel_")
         if is_tensor(X):
             from ..common import tensor_checks
 
-            tensor: Floats = tensor_checks.test(self, X, self.y_mean_)
-            return tensor
-        result: Floats = validated(self, X, dtype=np.float64, reset=False, ensure_min_samples=0)
-        return result
+            return tensor_checks.test(self, X, self.y_mean_)
+        return validated(self, X, dtype=np.float64, reset=False, ensure_min_samples=0)
 
     # ---- hyperparameters -----------------------------------------------------------------------------------------
 
     def _learn(
-        self,
-        X: Floats,
-        y: Floats,
-        weights: Floats | None,
-        make_blocks: Callable[[], list[Block]] | None = None,
+        self, X: Floats, y: Floats, weights: Floats | None, make_blocks: Callable[[], list[Block]] | None = None
     ) -> None:
         """Set `kernel_`, `noise_variance_` and `learned_` from the parameters or the data; `y` is centred.
 
@@ -127,7 +126,12 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         """
         request = self._learning_request(X.shape[1])
         rng = spawn(self.random_state, "learning")
-        self._set_learned(learn_hyperparameters(X, y, weights, request, rng, make_blocks=make_blocks))
+        if is_tensor(X):
+            from ..tensors.learning import learn
+
+            self._set_learned(learn(X, y, weights, request, rng))
+        else:
+            self._set_learned(learn_hyperparameters(X, y, weights, request, rng, make_blocks=make_blocks))
 
     def _learning_request(self, d: int) -> LearningRequest:
         """The parameters that learning from `d` columns depends on, checked."""
@@ -158,14 +162,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         return result
 
     def _set_hyperparameters(self, kernel: Kernel, noise_variance: float) -> None:
-        self.kernel_ = kernel
-        self.noise_variance_ = noise_variance
-        scales = kernel.length_scales
-        if scales.shape[1] == 1:
-            scales = scales[:, 0]
-        single = kernel.n_scales == 1
-        self.length_scale_ = _plain(scales[0]) if single else scales
-        self.signal_variance_ = float(kernel.variances[0]) if single else kernel.variances
+        self.kernel_, self.noise_variance_ = kernel, noise_variance
+        self.length_scale_, self.signal_variance_ = kernel.plain()
 
     def _check_hyperparameters(self, d: int) -> tuple[Fixed, int]:
         """Hyperparameters that are given, and the number of Gaussians (1 where it is to be learnt)."""
@@ -185,8 +183,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         length scales.
         """
         is_auto = isinstance(self.n_scales, str) and self.n_scales == "auto"
-        is_number = isinstance(self.n_scales, Integral) and not isinstance(self.n_scales, bool)
-        if not is_auto and (not is_number or self.n_scales < 1):
+        if not is_auto and not is_whole(self.n_scales, 1):
             raise ValueError(
                 f"{describe(self, 'n_scales')} must be 'auto' or an integer of at least 1. Got {self.n_scales!r}."
             )
@@ -226,12 +223,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         raise ValueError(f"{describe(self, 'length_scale')} must be {expected}; {hint}. Got {self.length_scale!r}.")
 
     def _positives(self, name: str, value: Any) -> Floats:
-        try:
-            numbers = np.atleast_1d(np.asarray(value))
-            # Words that look like numbers, and truth values, are mistakes.
-            numbers = numbers.astype(np.float64) if numbers.dtype.kind in "iufO" else np.array([np.nan])
-        except (TypeError, ValueError):
-            numbers = np.array([np.nan])
+        numbers = np.atleast_1d(as_numbers(value))
         if numbers.size == 0 or not np.all((numbers > 0) & np.isfinite(numbers)):
             raise ValueError(
                 f"{describe(self, name)} must be None (to learn it) or positive and finite. Got {value!r}."
@@ -249,32 +241,35 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             )
         return float(value)
 
-    def _noise_of(self, n: int, weights: Floats | None) -> Floats:
-        noise = np.full(n, self.noise_variance_)
+    def _noise_of(self, X: Array, weights: Array | None) -> Array:
+        """Noise variance (n,) of each sample."""
+        noise = like(np.full(len(X), self.noise_variance_), X)
         return noise if weights is None else noise / weights
 
     # ---- answers -------------------------------------------------------------------------------------------------
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Coefficient of determination R^2 of the means at `X`."""
-        if is_tensor(X):
-            return float(on_device().score(self, X, y, sample_weight))
-        return float(super().score(X, y, sample_weight))
+        if not is_tensor(X):
+            return float(super().score(X, y, sample_weight))
+        from ..common.tensor_checks import companion
+
+        mean, truth = as_doubles(self.predict(X)), as_doubles(companion(y, X, "y"))
+        weights = None if sample_weight is None else as_doubles(companion(sample_weight, X, "sample_weight"))
+        return float(r2_score(truth, mean, sample_weight=weights))
 
     def _need_arrays(self, method: str) -> None:
         check_is_fitted(self, "kernel_")
         if is_tensor(self.y_mean_):
             raise ValueError(f"{method} needs a model fitted on NumPy arrays; this one was fitted on tensors.")
 
-    def _fitted_on_tensors(self, X: Any) -> bool:
-        """Whether this model lives on a device; a test point of another library is refused."""
+    def _fitted_on_tensors(self, X: Any) -> None:
+        """Refuse points of another library than those fitted on."""
         check_is_fitted(self, "kernel_")
-        on_tensors = is_tensor(self.y_mean_)
-        if on_tensors or is_tensor(X):
+        if is_tensor(self.y_mean_) or is_tensor(X):
             from ..common import tensor_checks
 
-            tensor_checks.same_library(self, X, on_tensors)
-        return on_tensors
+            tensor_checks.same_library(self, X, is_tensor(self.y_mean_))
 
     def predict_frame(self, X: ArrayLike, *, level: float = 0.95, include_noise: bool = True) -> Any:
         """Predictions as a pandas DataFrame, with the index of `X` where that is one.
@@ -302,7 +297,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
         Parameters
         ----------
-        axes : mapping of column name to coordinates, or a sequence with an entry a column, default=None
+        axes : mapping of column name to coordinates, or a sequence with an entry per column, default=None
             Coordinates are an array of numbers, a pair `(low, high)` written as a tuple, a single number (the column
             is held there and is no axis of the grid), or None: the range of the training data, as for columns left
             out; a column that is constant there is held. Columns without names are x0, x1, ...
@@ -315,7 +310,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
         Returns
         -------
-        grid : xarray Dataset with variables `mean` and `std`, a dimension an axis, and `target` for several targets
+        grid : xarray Dataset with variables `mean` and `std`, a dimension per axis, and `target` for several targets
         """
         from ..reporting.grids import predict_grid
 
@@ -366,31 +361,58 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             )
         return values
 
-    def _require_covariance(self, m: int, width: int) -> None:
-        memory.require(
-            8.0 * m * (2 * m * len(self.y_mean_) + width),
-            f"The covariance matrix of {m} points",
-            "return_std=True gives the standard deviations alone, whatever the number of points.",
-        )
-
-    @staticmethod
-    def _weighted_mean(y: Floats, weights: Floats | None) -> Floats:
-        mean = np.average(y, axis=0, weights=weights)
-        # The mean of equal numbers may differ from them by rounding, and what that leaves would pass for a signal.
-        result: Floats = np.where(y.min(axis=0) == y.max(axis=0), y[0], mean)
-        return result
-
 
 class JointGPRegressor(GPRegressor):
-    """A regressor that knows the joint distribution of many test points, and so can draw functions."""
+    """A regressor that knows the joint distribution of many test points, and so can draw functions.
 
-    def _covariance(self, covariance: Floats, include_noise: bool) -> Floats:
+    A subclass gives `_rows(X)`, what its posterior takes in place of points, and `_n_rows()`, the posterior's size.
+    """
+
+    _posterior: KernelSpace | FeatureSpace
+
+    def _rows(self, X: Array) -> Array:
+        raise NotImplementedError
+
+    def _n_rows(self) -> int:
+        raise NotImplementedError
+
+    def _predict(self, X: Any, return_std: bool, return_cov: bool, include_noise: bool) -> Any:
+        """Posterior at points in memory; see `ExactGPRegressor.predict`."""
+        if return_std and return_cov:
+            raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
+        X = self._validate_test(X)
+        if not return_cov:
+            return self._predict_points(X, return_std, include_noise)
+        m, k = len(X), len(self.y_mean_)
+        memory.require(
+            X.dtype.itemsize * m * (2.0 * m * k + 2 * self._n_rows()),
+            f"The covariance matrix of {m} points",
+            "return_std=True gives the standard deviations alone, whatever the number of points.",
+            X.device,
+        )
+        rows = self._rows(X)
+        mean, covariance = self._shaped(self._posterior.mean(rows)[:, :k]), self._posterior.covariance(rows)
+        xp, diagonal = namespace(X), indices_like(range(m), X)
         # Rounding must not make a variance negative.
-        variance = np.maximum(np.diagonal(covariance), 0.0) + (self.noise_variance_ if include_noise else 0.0)
-        np.fill_diagonal(covariance, variance)
-        if self._single_target:
-            return covariance
-        return np.repeat(covariance[:, :, None], len(self.y_mean_), axis=2)
+        variance = xp.clip(covariance[diagonal, diagonal], 0.0, None)
+        covariance[diagonal, diagonal] = variance + (self.noise_variance_ if include_noise else 0.0)
+        return mean, covariance if self._single_target else xp.repeat(covariance[:, :, None], k, axis=2)
+
+    def _predict_points(self, X: Array, return_std: bool, include_noise: bool) -> Any:
+        mean, variance = (empty_like_shape(shape, X) for shape in ((len(X), len(self.y_mean_)), (len(X),)))
+        for chunk in self._chunks(X):
+            rows = self._rows(X[chunk])
+            if return_std:
+                means, variance[chunk] = self._posterior.mean_and_variance(rows)
+            else:
+                means = self._posterior.mean(rows)
+            mean[chunk] = means[:, : mean.shape[1]]  # the constant may come after the targets
+        mean = self._shaped(mean)
+        return (mean, self._std(variance, include_noise)) if return_std else mean
+
+    def _chunks(self, X: Array) -> list[slice]:
+        """Runs of points that the posterior takes at once."""
+        return memory.batches(len(X), memory.rows_per_chunk(4 * X.dtype.itemsize * self._n_rows(), len(X), X.device))
 
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0, include_noise: bool = False) -> Array:
         """Draw functions from the posterior.
@@ -407,7 +429,7 @@ class JointGPRegressor(GPRegressor):
         -------
         samples : ndarray of shape (m, n_samples), or (m, n_targets, n_samples)
         """
-        if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 0:
+        if not is_whole(n_samples, 0):
             raise ValueError(f"The 'n_samples' argument must be an integer of at least 0. Got {n_samples!r}.")
         mean, covariance = self.predict(X, return_cov=True, include_noise=include_noise)
         rng = check_random_state(random_state)
@@ -423,8 +445,3 @@ def _square_root(covariance: Array) -> Array:
     xp = namespace(covariance)
     values, vectors = xp.linalg.eigh(covariance)
     return vectors * xp.sqrt(xp.clip(values, 0.0, None))
-
-
-def _plain(scales: Any) -> Any:
-    """Give a number where there is one, else the array."""
-    return float(scales) if np.ndim(scales) == 0 else scales

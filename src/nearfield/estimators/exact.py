@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..common import memory
-from ..common.arrays import is_tensor
+from ..common.arrays import Array, indices_like, is_tensor, weighted_mean
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
 from ..common.types import Floats
 from ..solvers.kernel_space import KernelSpace
 from ..streaming.inputs import refuse_source
-from .base import JointGPRegressor, on_device
+from .base import JointGPRegressor
 
 
 class ExactGPRegressor(JointGPRegressor):
@@ -72,30 +71,7 @@ class ExactGPRegressor(JointGPRegressor):
     0.841
     """
 
-    def __init__(
-        self,
-        *,
-        length_scale: Any = None,
-        signal_variance: Any = None,
-        noise_variance: float | None = None,
-        ard: bool = False,
-        n_scales: Any = 1,
-        n_restarts: int = 2,
-        time_budget: float = 60.0,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        progress: Any = None,
-    ) -> None:
-        self.length_scale = length_scale
-        self.signal_variance = signal_variance
-        self.noise_variance = noise_variance
-        self.ard = ard
-        self.n_scales = n_scales
-        self.n_restarts = n_restarts
-        self.time_budget = time_budget
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.progress = progress
+    _posterior: KernelSpace
 
     @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -114,26 +90,24 @@ class ExactGPRegressor(JointGPRegressor):
         -------
         self
         """
-        if is_tensor(X):
-            on_device().fit_exact(self, X, y, sample_weight)
-            return self
         refuse_source(self, X)
         X, y, weights = self._validate_training(X, y, sample_weight)
         fixed, n_scales = self._check_hyperparameters(X.shape[1])
         if fixed.noise_variance == 0:
-            kept = distinct_points(X, y, sample_weight)
+            kept = indices_like(distinct_points(X, y, sample_weight), X)
             X, y, weights = X[kept], y[kept], None  # weights share out the noise, and there is none
         n = len(X)
         memory.require(
-            # the factor and some chunks; while several Gaussians are summed, one more matrix
-            8.0 * n * n * (1.2 if n_scales == 1 else 2.2),
+            # the factor and some chunks; while several Gaussians are summed, one more matrix; tensors are copied
+            X.dtype.itemsize * n * n * (3.2 if is_tensor(X) else 1.2 if n_scales == 1 else 2.2),
             f"The exact Gaussian process of {n} samples",
             "LocalGPRegressor takes the same data in linear memory.",
+            X.device,
         )
-        self.y_mean_ = self._weighted_mean(y, weights)
+        self.y_mean_ = weighted_mean(y, weights)
         centered = y - self.y_mean_
         self._learn(X, centered, weights)
-        self._posterior = KernelSpace.from_points(self.kernel_, X, centered, self._noise_of(n, weights))
+        self._posterior = KernelSpace.from_points(self.kernel_, X, centered, self._noise_of(X, weights))
         return self
 
     def predict(
@@ -155,31 +129,15 @@ class ExactGPRegressor(JointGPRegressor):
         std : ndarray of the same shape, if `return_std`
         cov : ndarray of shape (m, m) or (m, m, n_targets), if `return_cov`
         """
-        if return_std and return_cov:
-            raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
-        if self._fitted_on_tensors(X):
-            return on_device().predict_exact(self, X, return_std, return_cov, include_noise)
         refuse_source(self, X)
-        X = self._validate_test(X)
-        if return_cov:
-            self._require_covariance(len(X), len(self._posterior.X))
-            covariance = self._posterior.covariance(X)
-            return self._shaped(self._posterior.mean(X)), self._covariance(covariance, include_noise)
-        return self._predict_points(X, return_std, include_noise)
+        self._fitted_on_tensors(X)
+        return self._predict(X, return_std, return_cov, include_noise)
 
-    def _predict_points(self, X: Floats, return_std: bool, include_noise: bool) -> Any:
-        posterior = self._posterior
-        mean, variance = np.empty((len(X), len(self.y_mean_))), np.empty(len(X))
-        step = memory.rows_per_chunk(2 * 8 * len(posterior.X), len(X))
-        for start in range(0, len(X), step):
-            chunk = slice(start, start + step)
-            if return_std:
-                mean[chunk], variance[chunk] = posterior.mean_and_variance(X[chunk])
-            else:
-                mean[chunk] = posterior.mean(X[chunk])
-        if return_std:
-            return self._shaped(mean), self._std(variance, include_noise)
-        return self._shaped(mean)
+    def _rows(self, X: Array) -> Array:
+        return X
+
+    def _n_rows(self) -> int:
+        return len(self._posterior.X)
 
     def _training_points(self) -> Floats:
         return self._posterior.X

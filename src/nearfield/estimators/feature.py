@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..common import memory
-from ..common.arrays import is_tensor
+from ..common.arrays import Array, is_tensor, namespace, weighted_mean
 from ..common.fitting import all_or_nothing
 from ..common.types import Floats
 from ..common.validation import check_bool, check_option, check_positive, describe, spawn
@@ -24,13 +24,12 @@ from ..kernels import Kernel
 from ..solvers import statistics
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.statistics import Statistics
-from ..streaming.fit import BLOCKS
 from ..streaming.inputs import as_source
 from ..streaming.neighbours import make_blocks
 from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes
 from ..streaming.source import Source
-from .base import JointGPRegressor, on_device
+from .base import JointGPRegressor
 from .sampling import FeatureSums, take_sample
 
 
@@ -67,6 +66,8 @@ class FeatureGPRegressor(JointGPRegressor):
         See `ExactGPRegressor`.
     """
 
+    _width: int  # number of features
+
     def __init__(
         self,
         feature_map: Any,
@@ -83,18 +84,19 @@ class FeatureGPRegressor(JointGPRegressor):
         random_state: Any = None,
         progress: Any = None,
     ) -> None:
-        self.feature_map = feature_map
-        self.length_scale = length_scale
-        self.signal_variance = signal_variance
-        self.noise_variance = noise_variance
-        self.ard = ard
-        self.n_scales = n_scales
-        self.likelihood = likelihood
-        self.n_restarts = n_restarts
-        self.time_budget = time_budget
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.progress = progress
+        self.feature_map, self.likelihood = feature_map, likelihood
+        super().__init__(
+            length_scale=length_scale,
+            signal_variance=signal_variance,
+            noise_variance=noise_variance,
+            ard=ard,
+            n_scales=n_scales,
+            n_restarts=n_restarts,
+            time_budget=time_budget,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            progress=progress,
+        )
 
     @all_or_nothing
     def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -112,15 +114,12 @@ class FeatureGPRegressor(JointGPRegressor):
         -------
         self
         """
-        if is_tensor(X):
-            on_device().fit_feature(self, X, y, sample_weight)
-            return self
         source = as_source(X, y, sample_weight)
         if source is not None:
             return self._fit_source(source)
         points, targets, weights = self._validate_training(X, y, sample_weight)
         # Sums are taken of what the targets have beyond this, so that a large mean does not cost them their digits.
-        self._offset = self._weighted_mean(targets, weights)
+        self._offset = weighted_mean(targets, weights)
         self._prepare(points, targets - self._offset, weights)
         self._condition(self._sums(points, targets - self._offset, weights))
         return self
@@ -129,17 +128,15 @@ class FeatureGPRegressor(JointGPRegressor):
         passes = Passes(source, self._check_progress())
         rng = spawn(self.random_state, "source")
         sampled = take_sample(self, passes, rng)
-        rows, self._offset = sampled.rows, sampled.mean
+        self._offset = sampled.mean
         is_whole = sampled.n <= source.sample_size
 
         def blocks() -> list[Block]:
-            return make_blocks(passes, sampled, sampled.mean, BLOCKS, bool(self.ard), rng)
+            return make_blocks(passes, sampled, bool(self.ard), rng)
 
-        centered = rows.targets - self._offset
-        self._prepare(rows.X, centered, rows.weights, None if is_whole else blocks)
-        self._condition(
-            self._sums(rows.X, centered, rows.weights) if is_whole else passes.run(FeatureSums(self), "sums")
-        )
+        X, centered, weights = sampled.centred()
+        self._prepare(X, centered, weights, None if is_whole else blocks)
+        self._condition(self._sums(X, centered, weights) if is_whole else passes.run(FeatureSums(self), "sums"))
         return self
 
     def _prepare(
@@ -147,6 +144,11 @@ class FeatureGPRegressor(JointGPRegressor):
     ) -> None:
         """Settle hyperparameters and maps."""
         self._check_options()
+        if is_tensor(X) and (self.likelihood == "features" or not _has_scales(self.feature_map)):
+            raise ValueError(
+                f"{describe(self, 'feature_map')} must be FourierFeatures, TaylorFeatures or MaclaurinFeatures, with "
+                "likelihood='kernel', where X is a tensor."
+            )
         if _has_scales(self.feature_map):
             self._learn(X, centered, weights, blocks)
             self._fit_maps(X)
@@ -154,16 +156,11 @@ class FeatureGPRegressor(JointGPRegressor):
                 self._refine(X, centered, weights)
         else:
             self._fit_foreign_map(X, centered, weights)
-        self._require_memory(0, "")
+        self._require_memory(0, "", X.device)
 
     @all_or_nothing
     def partial_fit(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        forget: bool = False,
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, *, forget: bool = False
     ) -> Self:
         """Take in more data at the fitted hyperparameters and map: exactly what `fit` on all of it at once would give.
 
@@ -176,9 +173,7 @@ class FeatureGPRegressor(JointGPRegressor):
         """
         if not hasattr(self, "statistics_"):
             return self.fit(X, y, sample_weight)
-        if self._fitted_on_tensors(X):
-            on_device().update_feature(self, X, y, sample_weight, forget)
-            return self
+        self._fitted_on_tensors(X)
         source = as_source(X, y, sample_weight)
         new: Statistics | None
         if source is not None:
@@ -196,35 +191,13 @@ class FeatureGPRegressor(JointGPRegressor):
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = False) -> Any:
         """Posterior mean, and standard deviation or covariance on request; see `ExactGPRegressor.predict`."""
-        if return_std and return_cov:
-            raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
-        if self._fitted_on_tensors(X):
-            return on_device().predict_feature(self, X, return_std, return_cov, include_noise)
+        self._fitted_on_tensors(X)
         source = as_source(X, None, None)
-        if source is not None:
-            if return_cov:
-                raise ValueError("The covariance of all rows of a source cannot be held; ask for return_std instead.")
-            return predict_source(self, source, return_std, include_noise)
-        X = self._validate_test(X)
+        if source is None:
+            return self._predict(X, return_std, return_cov, include_noise)
         if return_cov:
-            self._require_covariance(len(X), 2 * len(self.statistics_.gram))
-            rows = self._rows(X)
-            covariance = self._posterior.covariance(rows)
-            return self._shaped(self._posterior.mean(rows)[:, :-1]), self._covariance(covariance, include_noise)
-        return self._predict_points(X, return_std, include_noise)
-
-    def _predict_points(self, X: Floats, return_std: bool, include_noise: bool) -> Any:
-        mean, variance = np.empty((len(X), len(self.y_mean_))), np.empty(len(X))
-        for chunk in self._chunks(X):
-            rows = self._rows(X[chunk])
-            if return_std:
-                means, variance[chunk] = self._posterior.mean_and_variance(rows)
-            else:
-                means = self._posterior.mean(rows)
-            mean[chunk] = means[:, :-1]  # the last target is the constant
-        if return_std:
-            return self._shaped(mean), self._std(variance, include_noise)
-        return self._shaped(mean)
+            raise ValueError("The covariance of all rows of a source cannot be held; ask for return_std instead.")
+        return predict_source(self, source, return_std, include_noise)
 
     def log_marginal_likelihood(self) -> float:
         """Log marginal likelihood, under the features' kernel, of the data seen so far (summed over targets)."""
@@ -319,22 +292,23 @@ class FeatureGPRegressor(JointGPRegressor):
 
     # ---- sums ----------------------------------------------------------------------------------------------------
 
-    def _rows(self, X: Floats) -> Floats:
-        """Features of `X`, one a row: shape (D, m)."""
+    def _rows(self, X: Array) -> Array:
+        """Features of `X`, one per row: shape (D, m)."""
         if isinstance(self.feature_map_, list):
-            return np.concatenate([m.transform(X).T for m in self.feature_map_])
+            return namespace(X).concat([m.transform(X).T for m in self.feature_map_])
         features = self.feature_map_.transform(X)
+        if is_tensor(features):
+            return features.T
         if sparse.issparse(features):
             features = features.toarray()
         rows: Floats = np.asarray(features, dtype=np.float64).T
         return rows if _has_scales(self.feature_map) else rows * self._amplitude
 
-    def _chunks(self, X: Floats) -> list[slice]:
-        step = memory.rows_per_chunk(4 * 8 * self._width, len(X))
-        return [slice(start, start + step) for start in range(0, len(X), step)]
+    def _n_rows(self) -> int:
+        return self._width
 
     def _sums(self, X: Floats, y: Floats, weights: Floats | None) -> Statistics:
-        precision = 1 / self._noise_of(len(X), weights)
+        precision = 1 / self._noise_of(X, weights)
         return statistics.total(statistics.accumulate(self._rows(X[c]), y[c], precision[c]) for c in self._chunks(X))
 
     def _condition(self, sums: Statistics) -> None:
@@ -367,12 +341,13 @@ class FeatureGPRegressor(JointGPRegressor):
         if self._check_n_scales() != 1:
             raise ValueError(f"{describe(self, 'likelihood')} must be 'kernel' where n_scales is not 1.")
 
-    def _require_memory(self, n_copies: int, where: str) -> None:
+    def _require_memory(self, n_copies: int, where: str, device: Any = "cpu") -> None:
         """Refuse maps with too many columns, `n_copies` of which are held at once besides the sums."""
         memory.require(
             8.0 * self._width * (3 * self._width + n_copies),
             f"A model of {self._width} features{where}",
             "Fewer features, or LocalGPRegressor, need less.",
+            device,
         )
 
 

@@ -25,8 +25,6 @@ def take_sample(model: GPRegressor, passes: Passes, rng: np.random.RandomState) 
         raise SourceError(f"The source has {sampled.n} rows (of positive weight), but a fit needs at least {least}.")
     model.n_features_in_ = sampled.rows.X.shape[1]
     model._single_target = source.single_target and sampled.rows.targets.shape[1] == 1
-    if hasattr(model, "feature_names_in_"):
-        del model.feature_names_in_
     if source.names is not None:
         if len(source.names) != model.n_features_in_:
             raise SourceError(f"The source names {len(source.names)} columns, but X has {model.n_features_in_}.")

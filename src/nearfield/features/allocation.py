@@ -23,39 +23,24 @@ from .hadamard import next_power_of_two
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """How the columns of a Maclaurin map are spent.
+    """How the columns of a Maclaurin map are spent."""
 
-    Attributes
-    ----------
-    exponents : ndarray of shape (E, d)
-        Monomials written out exactly, the constant first.
-    counts : dict
-        Sketched degree -> number of features, each at least 1.
-    error : float
-        Expected mean squared error of the kernel (variance 1) over distinct pairs of sample points.
-    """
-
-    exponents: Integers
-    counts: dict[int, int]
-    error: float
+    exponents: Integers  # (E, d): monomials written out exactly, the constant first
+    counts: dict[int, int]  # sketched degree -> number of features, each at least 1
+    error: float  # expected mean squared error of the kernel (variance 1) over distinct pairs of sample points
 
 
 @dataclass(frozen=True, eq=False)
 class DegreeErrors:
     """What each degree contributes to the error, for degrees 1 to `max_degree`.
 
-    Attributes
-    ----------
-    variance, covariance : ndarray of shape (max_degree,)
-        Means of `V` and `C` (see `sketch.factor_moments`), times the squared prefactor and `1 / n!^2`.
-    bias : ndarray of shape (max_degree + 1,)
-        Mean of `(k - k_p)^2` for p from 0 to max_degree.
-    n_variables : int
+    Variance and covariance are means of `V` and `C` (see `sketch.factor_moments`), times the squared prefactor and
+    `1 / n!^2`.
     """
 
-    variance: Floats
-    covariance: Floats
-    bias: Floats
+    variance: Floats  # (max_degree,)
+    covariance: Floats  # (max_degree,)
+    bias: Floats  # (max_degree + 1,): mean of `(k - k_p)^2` for p from 0 to max_degree
     n_variables: int
 
     def sketched(self, degree: int, n_components: Integers) -> Floats:
@@ -203,8 +188,8 @@ def monomials_alone(z: Floats, n_components: int, complete: int, max_degree: int
     """
     d = z.shape[1]
     exponents = taylor.sample(d, complete).exponents
-    found = list(islice(_by_energy(z, max_degree, complete), n_components - len(exponents)))
-    chosen = np.concatenate([exponents, found]) if found else exponents
+    further = list(islice(_by_energy(z, max_degree, complete), n_components - len(exponents)))
+    chosen = np.concatenate([exponents, further]) if further else exponents
     if len(z) < 2:
         return Allocation(chosen, {}, 0.0)
     phi = taylor.apply(taylor.from_exponents(chosen), z)

@@ -48,7 +48,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self._fit(points)
         return self
 
-    def transform(self, X: ArrayLike) -> NDArray[Any]:
+    def transform(self, X: ArrayLike) -> Array:
         """Features of `X`.
 
         Parameters
@@ -76,19 +76,18 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             from ..common import tensor_checks
 
             return tensor_checks.points(self, X, reset)
-        points: NDArray[Any] = validated(self, X, dtype=FLOATS, reset=reset)
-        return points
+        return validated(self, X, dtype=FLOATS, reset=reset)
 
     def _fit(self, X: NDArray[Any]) -> None:
         self.map_ = self._sample(X)
 
-    def _transform(self, X: NDArray[Any]) -> NDArray[Any]:
+    def _transform(self, X: Array) -> Array:
         return self._apply(X)
 
     def _sample(self, X: NDArray[Any]) -> Any:
         raise NotImplementedError
 
-    def _apply(self, X: NDArray[Any]) -> NDArray[Any]:
+    def _apply(self, X: Array) -> Array:
         raise NotImplementedError
 
     @property
@@ -116,14 +115,13 @@ class GaussianKernelFeatures(FeatureMap):
         self._scale = check_length_scale(self, n_columns)
         self._amplitude = check_positive(self, "variance") ** 0.5
 
-    def _transform(self, X: NDArray[Any]) -> NDArray[Any]:
+    def _transform(self, X: Array) -> Array:
         features = self._apply(self._scaled(X))
         features *= self._amplitude
         return features
 
-    def _scaled(self, X: NDArray[Any]) -> NDArray[Any]:
-        scaled: NDArray[Any] = in_units(X, self._scale)
-        return scaled
+    def _scaled(self, X: Array) -> Array:
+        return in_units(X, self._scale)
 
 
 class ShiftedFeatures(GaussianKernelFeatures):
@@ -135,7 +133,7 @@ class ShiftedFeatures(GaussianKernelFeatures):
         self.center_ = self._check_center(X)
         super()._fit(X)
 
-    def _scaled(self, X: NDArray[Any]) -> NDArray[Any]:
+    def _scaled(self, X: Array) -> Array:
         return super()._scaled(X - like(self.center_, X))
 
     def _check_center(self, X: NDArray[Any]) -> NDArray[np.float64]:

@@ -28,34 +28,19 @@ _FEW_STRUCTURED = {1: 2, 2: 4, 3: 15, 4: 24}
 
 @dataclass(frozen=True, eq=False)
 class DenseFrequencies:
-    """Frequencies written out.
+    """Frequencies written out."""
 
-    Attributes
-    ----------
-    frequencies : ndarray of shape (ceil(D / 2), d)
-    n_components : int
-        Number of columns `D`.
-    phase : float
-        Of the single column that an odd `D` leaves over.
-    """
-
-    frequencies: NDArray[np.float64]
-    n_components: int
-    phase: float
+    frequencies: NDArray[np.float64]  # (ceil(D / 2), d)
+    n_components: int  # number of columns `D`
+    phase: float  # of the single column that an odd `D` leaves over
 
 
 @dataclass(frozen=True, eq=False)
 class StructuredFrequencies:
-    """Frequencies in blocks `sqrt(d) H S_3 H S_2 H S_1` of normalised Hadamard matrices and random signs (SORF).
+    """Frequencies in blocks `sqrt(d) H S_3 H S_2 H S_1` of normalised Hadamard matrices and random signs (SORF)."""
 
-    Attributes
-    ----------
-    signs : ndarray of shape (3, blocks, padded d)
-    n_components, phase : see DenseFrequencies
-    """
-
-    signs: NDArray[np.float64]
-    n_components: int
+    signs: NDArray[np.float64]  # (3, blocks, padded d)
+    n_components: int  # for this and the next see `DenseFrequencies`
     phase: float
 
 
@@ -116,7 +101,7 @@ class FourierFeatures(GaussianKernelFeatures):
     variance : float, default=1.0
         Kernel value at distance zero.
     sampling : {"gaussian", "orthogonal", "structured"}, default="gaussian"
-        How the frequencies are drawn. Orthogonal ones have less error. Structured ones need O(log d) a feature
+        How the frequencies are drawn. Orthogonal ones have less error. Structured ones need O(log d) per feature
         instead of O(d). They are made for many columns: all have the same norm, a bias that only a large d makes small,
         and below 5 columns only a handful of them exist.
     random_state : int, RandomState instance or None, default=None
@@ -155,6 +140,5 @@ class FourierFeatures(GaussianKernelFeatures):
             )
         return sample(d, n_components, sampling, check_random_state(self.random_state))
 
-    def _apply(self, z: NDArray[Any]) -> NDArray[Any]:
-        result: NDArray[Any] = apply(self.map_, z)
-        return result
+    def _apply(self, z: Array) -> Array:
+        return apply(self.map_, z)

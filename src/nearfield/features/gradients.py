@@ -29,7 +29,7 @@ def length_scale_gradients(feature_map: object, z: Floats) -> Floats:
     Returns
     -------
     gradients : ndarray of shape (d, D, n)
-        One derivative a column of `z`; with one length scale for all, their sum.
+        One derivative per column of `z`; with one length scale for all, their sum.
     """
     if isinstance(feature_map, taylor.TaylorMap):
         rows = taylor.feature_rows(feature_map, z)

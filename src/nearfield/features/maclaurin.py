@@ -6,7 +6,6 @@ r"""Maclaurin features of the Gaussian kernel: low degrees exactly, higher ones 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from ..common.arrays import Array, namespace
-from ..common.validation import check_integer, check_option, check_random_state, describe
+from ..common.validation import check_integer, check_option, check_random_state, describe, is_whole
 from . import allocation, sketch, taylor
 from .base import ShiftedFeatures
 
@@ -23,13 +22,7 @@ SAMPLE_SIZE = 500
 
 @dataclass(frozen=True, eq=False)
 class MaclaurinMap:
-    """Monomials written out, and sketches of higher degrees each with a weight on its kernel.
-
-    Attributes
-    ----------
-    monomials : TaylorMap
-    sketches : tuple of (weight, sketch)
-    """
+    """Monomials written out, and sketches of higher degrees each with a weight on its kernel."""
 
     monomials: taylor.TaylorMap
     sketches: tuple[tuple[float, sketch.Sketch], ...]
@@ -168,7 +161,7 @@ class MaclaurinFeatures(ShiftedFeatures):
         value = self.exact_degrees
         if isinstance(value, str) and value == "auto":
             return None
-        if not isinstance(value, Integral) or isinstance(value, bool) or not 0 <= int(value) <= max_degree:
+        if not is_whole(value, 0) or int(value) > max_degree:
             raise ValueError(
                 f"{describe(self, 'exact_degrees')} must be 'auto' or an integer from 0 to max_degree={max_degree}. "
                 f"Got {value!r}."
@@ -181,6 +174,5 @@ class MaclaurinFeatures(ShiftedFeatures):
             )
         return int(value)
 
-    def _apply(self, z: NDArray[Any]) -> NDArray[Any]:
-        result: NDArray[Any] = apply(self.map_, z)
-        return result
+    def _apply(self, z: Array) -> Array:
+        return apply(self.map_, z)

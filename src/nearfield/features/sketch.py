@@ -41,17 +41,10 @@ class DenseSketch:
 
 @dataclass(frozen=True, eq=False)
 class TensorSRHT:
-    """Weights in blocks `P H diag(s)`, with `H` the Hadamard matrix of the padded dimension, never written out.
+    """Weights in blocks `P H diag(s)`, with `H` the Hadamard matrix of the padded dimension, never written out."""
 
-    Attributes
-    ----------
-    signs : ndarray of shape (n, blocks, padded d), of +1 and -1
-    picks : ndarray of shape (n, D)
-        Where each feature is found among the blocks * padded d outputs of its factor.
-    """
-
-    signs: NDArray[np.float64]
-    picks: Integers
+    signs: NDArray[np.float64]  # (n, blocks, padded d): +1 and -1
+    picks: Integers  # (n, D): where each feature is found among the blocks * padded d outputs of its factor
 
     @property
     def degree(self) -> int:
@@ -109,11 +102,7 @@ def _random_signs(rng: np.random.RandomState, shape: tuple[int, ...]) -> NDArray
 
 
 def factor_moments(
-    norms: NDArray[np.float64],
-    inner: NDArray[np.float64],
-    shared: NDArray[np.float64],
-    n_variables: int,
-    sampling: str,
+    norms: NDArray[np.float64], inner: NDArray[np.float64], shared: NDArray[np.float64], n_variables: int, sampling: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Moments of `a = (w'x)(w'y)` for a row `w` of one factor's weights (Table 1).
 
@@ -173,7 +162,7 @@ class PolynomialSketch(FeatureMap):
         Degree of the kernel, at least 1.
     sampling : {"gaussian", "rademacher", "tensor_srht"}, default="rademacher"
         Distribution of the weights. Rademacher weights have less variance than Gaussian ones; TensorSRHT has less
-        still for odd degrees, and costs O(log d) a feature instead of O(d).
+        still for odd degrees, and costs O(log d) per feature instead of O(d).
     random_state : int, RandomState instance or None, default=None
 
     Attributes
@@ -201,6 +190,5 @@ class PolynomialSketch(FeatureMap):
             check_random_state(self.random_state),
         )
 
-    def _apply(self, X: NDArray[Any]) -> NDArray[Any]:
-        result: NDArray[Any] = apply(self.map_, X)
-        return result
+    def _apply(self, X: Array) -> Array:
+        return apply(self.map_, X)

@@ -29,17 +29,12 @@ MAX_COLUMNS = 1 << 17
 class TaylorMap:
     """Monomials to evaluate, ordered by degree.
 
-    Attributes
-    ----------
-    exponents : ndarray of shape (D, d)
-        The multi-indices. The first is zero, and each other one has a parent, itself less one in some variable, before
-        it, which makes evaluation one multiplication a column.
-    scale : ndarray of shape (D,)
-        `sqrt(|a|! / a!)`: what normalises the rows of `monomial_rows`.
+    The first is the constant, and each other one has a parent, itself less one in some variable, before it, which makes
+    evaluation one multiplication per column.
     """
 
-    exponents: Integers
-    scale: NDArray[np.float64] = field(repr=False)
+    exponents: Integers  # (D, d): the multi-indices
+    scale: NDArray[np.float64] = field(repr=False)  # (D,): `sqrt(|a|! / a!)`, to normalise the rows of `monomial_rows`
     _runs: tuple[tuple[int, int, int, int, int], ...] = field(repr=False)
 
     @property
@@ -110,7 +105,7 @@ def from_exponents(exponents: Integers) -> TaylorMap:
 
 
 def monomial_rows(taylor: TaylorMap, z: Array, first: Array) -> Array:
-    """Monomials one a row, `(..., D, n)`, not yet normalised: `first * z^a / sqrt(|a|!)`.
+    """Monomials, one per row, `(..., D, n)`, not yet normalised: `first * z^a / sqrt(|a|!)`.
 
     Parameters
     ----------
@@ -148,7 +143,7 @@ def _multiply_into(xp: Any) -> Any:
 
 
 def feature_rows(taylor: TaylorMap, z: Array) -> Array:
-    """Features one a row, `(..., D, n)`, of scaled and centred points `z` of shape (..., n, d)."""
+    """Features, one per row, `(..., D, n)`, of scaled and centred points `z` of shape (..., n, d)."""
     xp = namespace(z)
     rows = monomial_rows(taylor, z, xp.exp(-0.5 * xp.sum(z * z, axis=-1)))
     rows *= like(taylor.scale, z)[:, None]
@@ -226,6 +221,5 @@ class TaylorFeatures(ShiftedFeatures):
             )
         return sample(z.shape[1], degree)
 
-    def _apply(self, z: NDArray[Any]) -> NDArray[Any]:
-        result: NDArray[Any] = apply(self.map_, z)
-        return result
+    def _apply(self, z: Array) -> Array:
+        return apply(self.map_, z)

@@ -15,33 +15,57 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ..common.types import Floats, Integers
-from .likelihood import packed_distances
+from ..kernels import Kernel
+from .likelihood import kernel_log_likelihood, packed_distances
+from .space import Extents
 
 LARGEST_SINGLE_BLOCK = 1000  # points whose exact likelihood is still cheap
 BLOCK_SIZE = 256
-NEAR_SHARE = 0.95
+NEAR = int(0.95 * BLOCK_SIZE)  # points of a block that are nearest neighbours,
+FAR = BLOCK_SIZE - NEAR  # and others
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Points whose exact likelihood is one term of the objective.
+    """Points whose exact likelihood is one term of the objective."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n, k)
-    noise_factors, squared_distances : ndarray or None
-        See `likelihood.kernel_log_likelihood`.
-    """
-
-    X: Floats
-    y: Floats
-    noise_factors: Floats | None
+    X: Floats  # (n, d)
+    y: Floats  # (n, k)
+    noise_factors: Floats | None  # for this and the next see `likelihood.kernel_log_likelihood`
     squared_distances: Floats | None
+
+    @classmethod
+    def of(cls, X: Floats, y: Floats, weights: Floats | None, ard: bool) -> Block:
+        """Block of points with sample weights (n,); with `ard`, their distances are different ones at each step."""
+        return cls(X, y, None if weights is None else 1.0 / weights, None if ard else packed_distances(X))
+
+    def log_likelihood(self, kernel: Kernel, noise_variance: float) -> tuple[float, Floats]:
+        """See `likelihood.kernel_log_likelihood`."""
+        return kernel_log_likelihood(kernel, noise_variance, self.X, self.y, self.noise_factors, self.squared_distances)
+
+
+Likelihood = Callable[[list[Block], Kernel, float], tuple[float, Floats]]
+"""Sum of the log likelihoods of some blocks at a kernel and a noise variance, and its gradient."""
+
+
+@dataclass(frozen=True, eq=False)
+class LearningData:
+    """What hyperparameters are learnt from: all data, or a sample of them and blocks of all."""
+
+    X: Floats  # (n, d)
+    y: Floats  # (n, k): centred targets
+    weights: Floats | None = None  # (n,): the noise variance of point i is `noise_variance / weights[i]`
+    blocks: list[Block] | None = None  # blocks to learn from; None makes them of `X` and `y`
+    extents: Extents | None = None  # lengths of the data, where they are known already
+    likelihood: Likelihood | None = None  # evaluates that of several blocks at once, elsewhere than here
+
+    def make_blocks(self, n_blocks: int, ard: bool, rng: np.random.RandomState) -> list[Block]:
+        """The blocks there are, or else so many new ones."""
+        return self.blocks or make_blocks(self.X, self.y, self.weights, n_blocks, ard, rng)
 
 
 def make_blocks(
-    X: Floats, y: Floats, sample_weight: Floats | None, n_blocks: int, ard: bool, rng: np.random.RandomState
+    X: Floats, y: Floats, weights: Floats | None, n_blocks: int, ard: bool, rng: np.random.RandomState
 ) -> list[Block]:
     """Blocks of the composite likelihood; all data as a single block where they are few."""
     n = len(X)
@@ -55,16 +79,7 @@ def make_blocks(
         groups = near_and_far(
             n, n_blocks, rng, lambda seeds, k: tree.query(scaled[seeds], k=k)[1], lambda chosen: scaled[chosen]
         )
-    factors = None if sample_weight is None else 1.0 / sample_weight
-    return [
-        Block(
-            X[group],
-            y[group],
-            None if factors is None else factors[group],
-            None if ard else packed_distances(X[group]),
-        )
-        for group in groups
-    ]
+    return [Block.of(X[g], y[g], None if weights is None else weights[g], ard) for g in groups]
 
 
 def near_and_far(
@@ -88,19 +103,21 @@ def near_and_far(
         From indices (m,) to points (m, d).
     """
     n_blocks = min(n_blocks, -(-4 * n // BLOCK_SIZE))
-    near = int(NEAR_SHARE * BLOCK_SIZE)
-    far = BLOCK_SIZE - near
     seeds = rng.choice(n, n_blocks, replace=False)
-    # Beyond the nearest, ranks are log-uniform. Exact ranks would need all distances; a random subset has them in
-    # good approximation.
+    # Exact ranks would need all distances; a random subset has them in good approximation.
     pool = rng.choice(n, min(n, 5000), replace=False)
     candidates = points(pool)
     groups = []
-    for seed, neighbours in zip(points(seeds), nearest_of(seeds, near), strict=True):
+    for seed, neighbours in zip(points(seeds), nearest_of(seeds, NEAR), strict=True):
         distances = np.sum((candidates - seed) ** 2, axis=1)
         order = pool[np.argsort(distances)]
         order = order[~np.isin(order, neighbours)]
-        edges = np.exp(np.linspace(0.0, np.log(len(order)), far + 1))
-        ranks = np.unique((edges[:-1] + rng.random_sample(far) * np.diff(edges)).astype(np.int64).clip(1, len(order)))
-        groups.append(np.concatenate([neighbours, order[ranks - 1]]))
+        groups.append(np.concatenate([neighbours, order[far_ranks(len(order), rng)]]))
     return groups
+
+
+def far_ranks(n: int, rng: np.random.RandomState) -> Integers:
+    """Which of `n` points, in the order of their distance, a block takes besides the nearest: log-uniform ranks."""
+    edges = np.exp(np.linspace(0.0, np.log(n), FAR + 1))
+    ranks = (edges[:-1] + rng.random_sample(FAR) * np.diff(edges)).astype(np.int64)
+    return np.unique(ranks.clip(1, n)) - 1

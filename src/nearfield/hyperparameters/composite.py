@@ -7,7 +7,6 @@ place: the sum of the exact likelihoods of a few dozen blocks of neighbouring an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -16,72 +15,46 @@ import numpy as np
 
 from ..common.threads import n_threads, single_threaded_blas, thread_map, worker_threads
 from ..common.types import Floats
-from ..kernels import Kernel
-from .blocks import Block, make_blocks
+from .blocks import Block, LearningData, Likelihood
 from .learned import Learned
-from .likelihood import kernel_log_likelihood
 from .optimiser import Optimum, maximise
 from .request import LearningRequest, Progress
-from .space import Extents, Space
-
-Likelihood = Callable[[list[Block], Kernel, float], tuple[float, Floats]]
-"""Sum of the log likelihoods of some blocks at a kernel and a noise variance, and its gradient."""
+from .space import Space
 
 N_BLOCKS = 64
 COARSE_BLOCKS = 12  # of them, to compare starts
 
 
 def maximise_composite_likelihood(
-    X: Floats,
-    y: Floats,
-    weights: Floats | None,
+    data: LearningData,
     request: LearningRequest,
     rng: np.random.RandomState,
     *,
     n_scales: int,
     max_iterations: int = 200,
     simplify: bool = False,
-    blocks: list[Block] | None = None,
-    extents: Extents | None = None,
-    likelihood: Likelihood | None = None,
 ) -> Learned:
     """Maximise the likelihood over all hyperparameters that are not given.
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n, k)
-        Centred targets.
-    weights : ndarray of shape (n,) or None
-        The noise variance of point i is `noise_variance / weights[i]`.
     n_scales : int
         Number of Gaussians, where given hyperparameters do not tell.
     max_iterations : int
         Steps from the best start.
     simplify : bool
         Drop the Gaussians that vanish or coincide.
-    blocks : list of Block or None
-        Blocks to learn from; None chooses them.
-    extents : Extents or None
-        Lengths of the data, where `X` and `y` are only a sample of what the blocks come from.
-    likelihood : callable or None
-        Evaluates the likelihood of several blocks at once, elsewhere than here.
-
-    Returns
-    -------
-    learned : Learned
     """
     began = time.perf_counter()
-    space = Space.of(X, y, request.fixed, n_scales, request.ard, extents)
+    space = Space.of(data.X, data.y, request.fixed, n_scales, request.ard, data.extents)
     if not space.free.any():
         return Learned(*space.unpack(space.given))
     if space.is_degenerate:
         return Learned(*space.unpack(space.fallback()))
 
-    if blocks is None:
-        blocks = make_blocks(X, y, weights, N_BLOCKS, len(space.columns) > 1, rng)
+    blocks = data.make_blocks(N_BLOCKS, len(space.columns) > 1, rng)
     deadline = began + request.time_budget
-    objective = _Objective(space, deadline, n_threads(request.n_jobs), request.progress, likelihood)
+    objective = _Objective(space, deadline, n_threads(request.n_jobs), request.progress, data.likelihood)
     coarse = blocks[:: max(len(blocks) // COARSE_BLOCKS, 1)]
     optima = objective.compare(coarse, space.starts(request.n_restarts, rng))
     refined = []
@@ -170,8 +143,5 @@ class _Objective:
         if self.likelihood is not None:
             return self.likelihood(blocks, kernel, noise)
 
-        def of_block(block: Block) -> tuple[float, Floats]:
-            return kernel_log_likelihood(kernel, noise, block.X, block.y, block.noise_factors, block.squared_distances)
-
-        values, gradients = zip(*run(of_block, blocks), strict=True)
+        values, gradients = zip(*run(lambda block: block.log_likelihood(kernel, noise), blocks), strict=True)
         return sum(values), np.sum(gradients, axis=0)

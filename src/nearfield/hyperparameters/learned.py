@@ -25,22 +25,11 @@ ADVICE = {
 
 @dataclass(frozen=True)
 class OnBound:
-    """An estimate that sits on a bound of what learning allows.
+    """An estimate that sits on a bound of what learning allows."""
 
-    Attributes
-    ----------
-    kind : {"length_scale", "signal_variance", "noise_variance"}
-    component : int or None
-        Which Gaussian of the kernel; None for the noise.
-    column : int or None
-        Column that a length scale belongs to; None where it belongs to all of them.
-    value : float
-    at_upper : bool
-    """
-
-    kind: str
-    component: int | None
-    column: int | None
+    kind: str  # "length_scale", "signal_variance" or "noise_variance"
+    component: int | None  # which Gaussian of the kernel; None for the noise
+    column: int | None  # column that a length scale belongs to; None where it belongs to all of them
     value: float
     at_upper: bool
 
@@ -67,19 +56,8 @@ class OnBound:
 class Learned:
     """Hyperparameters, and how they were found.
 
-    Attributes
-    ----------
-    kernel : Kernel
-    noise_variance : float
-    log_likelihood : float
-        Per point, of the blocks used (of all data where `n_blocks` is 1); NaN where nothing was to be learnt, and minus
-        infinity where it could not be evaluated, so that what was to be learnt is a guess.
-    n_blocks, block_size : int
-    n_evaluations : int
-    seconds : float
-    converged : bool
-    on_bounds : tuple of OnBound
-        Estimates that sit on a bound.
+    The likelihood is per point, of the blocks used (of all data where `n_blocks` is 1); NaN where nothing was to be
+    learnt, and minus infinity where it could not be evaluated, so that what was to be learnt is a guess.
     """
 
     kernel: Kernel
@@ -90,7 +68,7 @@ class Learned:
     n_evaluations: int = 0
     seconds: float = 0.0
     converged: bool = True
-    on_bounds: tuple[OnBound, ...] = ()
+    on_bounds: tuple[OnBound, ...] = ()  # estimates that sit on a bound
 
     def rescaled(self, units: Floats) -> Learned:
         """What learning from the same data finds where their columns are multiplied by `units` (d,)."""

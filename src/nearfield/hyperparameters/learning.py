@@ -11,20 +11,21 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..common.types import Booleans, Floats
 from ..common.warnings import warn
-from .blocks import Block
-from .composite import Likelihood, maximise_composite_likelihood
+from .blocks import Block, LearningData
+from .composite import maximise_composite_likelihood
 from .learned import Learned, OnBoundWarning, not_converged_message, on_bounds_message
 from .likelihood import feature_log_likelihood
 from .optimiser import maximise
 from .request import Fixed, LearningRequest, Progress
 from .scales import learn_with_scales
-from .space import Extents
 
 __all__ = [
     "Fixed",
     "Learned",
+    "LearningData",
     "LearningRequest",
     "Progress",
+    "learn",
     "learn_hyperparameters",
     "maximise_feature_likelihood",
 ]
@@ -36,58 +37,34 @@ def learn_hyperparameters(
     weights: Floats | None,
     request: LearningRequest,
     rng: np.random.RandomState,
-    *,
     make_blocks: Callable[[], list[Block]] | None = None,
-    extents: Extents | None = None,
-    likelihood: Likelihood | None = None,
-    blocks: list[Block] | None = None,
 ) -> Learned:
+    """Learn all hyperparameters that are not given from arrays; for these see `LearningData`.
+
+    Where they are a sample of a stream, `make_blocks` gives blocks of the whole stream. The number of scales, where it
+    is to be learnt, is then 1: local models of several need points that a stream does not keep.
+    """
+    data = LearningData(X, y, weights)
+    if make_blocks is not None:
+        request = replace(request, n_scales=request.n_scales or 1)
+        if request.n_scales == 1 and not request.fixed.is_complete:
+            data = replace(data, blocks=make_blocks())
+    return learn(data, request, rng)
+
+
+def learn(data: LearningData, request: LearningRequest, rng: np.random.RandomState) -> Learned:
     """Learn all hyperparameters that are not given, and warn of what a user should know.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n, k)
-        Centred targets.
-    weights : ndarray of shape (n,) or None
-        The noise variance of point i is `noise_variance / weights[i]`.
-    request : LearningRequest
-    rng : RandomState
-        For the blocks and the random starts.
-    make_blocks : callable or None
-        Where the data are a sample of a stream: gives blocks of the whole stream. The number of scales, where it is to
-        be learnt, is then 1: local models of several need points that a stream does not keep.
-    extents, likelihood, blocks
-        What was prepared of data that are elsewhere; see `maximise_composite_likelihood`.
-
-    Returns
-    -------
-    learned : Learned
+    `rng` is for the blocks and the random starts.
     """
     fixed, wanted = request.fixed, request.n_scales
-    if make_blocks is not None:
-        wanted = wanted or 1
-        if wanted == 1 and not fixed.is_complete:
-            blocks = make_blocks()
-    if request.ard and fixed.length_scales is not None and fixed.length_scales.shape[1] < X.shape[1]:
+    if request.ard and fixed.length_scales is not None and fixed.length_scales.shape[1] < data.X.shape[1]:
         warn("ard=True has no effect where length_scale is given: give one length scale per column instead.")
     if wanted == 1 or fixed.length_scales is not None or fixed.variances is not None:
-        learned = maximise_composite_likelihood(
-            X,
-            y,
-            weights,
-            request,
-            rng,
-            n_scales=request.n_given,
-            blocks=blocks,
-            extents=extents,
-            likelihood=likelihood,
-        )
+        learned = maximise_composite_likelihood(data, request, rng, n_scales=request.n_given)
         _warn_of(learned, request)
         return learned
-    learned = learn_with_scales(
-        X, y, weights, replace(request, n_scales=wanted), rng, blocks=blocks, extents=extents, likelihood=likelihood
-    )
+    learned = learn_with_scales(data, request, rng)
     n_scales = learned.kernel.n_scales
     # A further scale on its bound says no more than that it is one too many.
     _warn_of(learned if n_scales == 1 else replace(learned, on_bounds=()), request)

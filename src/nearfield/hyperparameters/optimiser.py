@@ -16,19 +16,10 @@ from ..common.types import Floats
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """Best point that the optimiser came to.
+    """Best point that the optimiser came to."""
 
-    Attributes
-    ----------
-    point : ndarray of shape (p,)
-    value : float
-        Objective there, minus infinity if it could nowhere be evaluated.
-    converged : bool
-    n_evaluations : int
-    """
-
-    point: Floats
-    value: float
+    point: Floats  # (p,)
+    value: float  # objective there, minus infinity if it could nowhere be evaluated
     converged: bool = False
     n_evaluations: int = 0
 

@@ -13,18 +13,10 @@ Progress = Callable[[str, float, float], None]
 
 @dataclass(frozen=True, eq=False)
 class Fixed:
-    """Hyperparameters that are given; None means to be learnt.
+    """Hyperparameters that are given; None means to be learnt."""
 
-    Attributes
-    ----------
-    length_scales : ndarray of shape (J, q) or None
-        One row per Gaussian; one column for all columns of the data, or one per column.
-    variances : ndarray of shape (J,) or None
-    noise_variance : float or None
-    """
-
-    length_scales: Floats | None = None
-    variances: Floats | None = None
+    length_scales: Floats | None = None  # (J, q): one row per Gaussian; one column for all of the data's, or for each
+    variances: Floats | None = None  # (J,)
     noise_variance: float | None = None
 
     @property
@@ -35,34 +27,14 @@ class Fixed:
 
 @dataclass(frozen=True, eq=False)
 class LearningRequest:
-    """What to learn and with how much effort; the parameters of an estimator, checked.
-
-    Attributes
-    ----------
-    fixed : Fixed
-    n_scales : int or None
-        Number of Gaussians wanted where neither length scales nor signal variances are given; None learns it.
-    n_given : int
-        Number of Gaussians where length scales or signal variances are given, or `n_scales` is 1.
-    ard : bool
-        Learn one length scale per column.
-    n_restarts : int
-        Random starts besides the systematic ones.
-    time_budget : float
-        Seconds after which the best hyperparameters so far are returned, with a warning.
-    n_jobs : int or None
-        Threads; None uses every core.
-    progress : callable or None
-    columns : sequence of str or None
-        Names of the columns of the data, for warnings.
-    """
+    """What to learn and with how much effort; the parameters of an estimator, checked."""
 
     fixed: Fixed = Fixed()
-    n_scales: int | None = 1
-    n_given: int = 1
-    ard: bool = False
-    n_restarts: int = 2
-    time_budget: float = 60.0
-    n_jobs: int | None = None
+    n_scales: int | None = 1  # number of Gaussians where neither length scales nor variances are given; None learns it
+    n_given: int = 1  # number of Gaussians where they are, or `n_scales` is 1
+    ard: bool = False  # learn one length scale per column
+    n_restarts: int = 2  # random starts besides the systematic ones
+    time_budget: float = 60.0  # seconds after which the best so far is returned, with a warning
+    n_jobs: int | None = None  # threads; None uses every core
     progress: Progress | None = None
-    columns: Sequence[str] | None = None
+    columns: Sequence[str] | None = None  # names of the columns of the data, for warnings

@@ -9,66 +9,35 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from ..common.threads import thread_map
-from ..common.types import Floats
-from .blocks import Block, make_blocks
-from .composite import N_BLOCKS, Likelihood, maximise_composite_likelihood
+from .blocks import Block, LearningData
+from .composite import N_BLOCKS, maximise_composite_likelihood
 from .learned import Learned
-from .likelihood import kernel_log_likelihood
 from .request import LearningRequest
-from .space import Extents
 
 MAX_SCALES = 3
 N_BLOCKS_ASIDE = 32
 LEAST_GAIN = 2e-3  # nats per point that a further scale must gain on blocks kept aside
 
 
-def learn_with_scales(
-    X: Floats,
-    y: Floats,
-    weights: Floats | None,
-    request: LearningRequest,
-    rng: np.random.RandomState,
-    *,
-    blocks: list[Block] | None = None,
-    extents: Extents | None = None,
-    likelihood: Likelihood | None = None,
-) -> Learned:
+def learn_with_scales(data: LearningData, request: LearningRequest, rng: np.random.RandomState) -> Learned:
     """Learn length scales and variances, the number of Gaussians included.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n, k)
-        Centred targets.
-    weights : ndarray of shape (n,) or None
-        The noise variance of point i is `noise_variance / weights[i]`.
-    request : LearningRequest
-        `n_scales` is more than 1, or None to learn it. Gaussians that vanish or coincide are dropped in either case.
-        Of the hyperparameters the noise variance may be given.
-    blocks : list of Block or None
-        Blocks to learn from and to judge by; None chooses them.
-    extents, likelihood
-        See `maximise_composite_likelihood`.
+    `request.n_scales` is more than 1, or None to learn it. Gaussians that vanish or coincide are dropped in either
+    case. Of the hyperparameters the noise variance may be given. Blocks are to learn from and to judge by.
     """
     began = time.perf_counter()
-    if blocks is None:
-        blocks = make_blocks(X, y, weights, N_BLOCKS + N_BLOCKS_ASIDE, request.ard, rng)
+    blocks = data.make_blocks(N_BLOCKS + N_BLOCKS_ASIDE, request.ard, rng)
     used, aside = _divided(blocks)
 
     def with_scales(J: int) -> Learned:
         left = max(request.time_budget - (time.perf_counter() - began), 1.0)
         return maximise_composite_likelihood(
-            X,
-            y,
-            weights,
+            replace(data, blocks=used),
             replace(request, time_budget=left),
             rng,
             n_scales=J,
             max_iterations=200 if J == 1 else 80,  # with several scales there are directions that hardly matter
             simplify=True,
-            blocks=used,
-            extents=extents,
-            likelihood=likelihood,
         )
 
     if request.n_scales is not None:
@@ -107,8 +76,6 @@ def _is_better(further: Learned, best: Learned, used: list[Block], aside: list[B
 def _value(learned: Learned, block: Block) -> float:
     noise = max(learned.noise_variance, 1e-12 * learned.kernel.variance)
     try:
-        return kernel_log_likelihood(
-            learned.kernel, noise, block.X, block.y, block.noise_factors, block.squared_distances
-        )[0]
+        return block.log_likelihood(learned.kernel, noise)[0]
     except LinAlgError:
         return -np.inf

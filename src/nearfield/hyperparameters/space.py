@@ -19,24 +19,12 @@ CONSTANT_SPREAD = 1e-6  # stands in for the variance of targets that are all equ
 
 @dataclass(frozen=True)
 class Extents:
-    """Lengths of the data that starts and bounds are made of.
+    """Lengths of the data that starts and bounds are made of."""
 
-    Attributes
-    ----------
-    spacing : float
-        Typical distance to the nearest other point.
-    least : float
-        A small one of those distances.
-    median : float
-        Median distance of two points.
-    extent : float
-        Diameter of the bounding box.
-    """
-
-    spacing: float
-    least: float
-    median: float
-    extent: float
+    spacing: float  # typical distance to the nearest other point
+    least: float  # a small one of those distances
+    median: float  # median distance of two points
+    extent: float  # diameter of the bounding box
 
     @classmethod
     def of(cls, X: Floats, rng: np.random.RandomState, size: int = 1000) -> Extents:

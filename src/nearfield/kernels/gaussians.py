@@ -29,7 +29,7 @@ class Kernel:
     Attributes
     ----------
     length_scales : ndarray of shape (J, 1) or (J, d)
-        One row a component; one column, or one per input column.
+        One row per component; one column, or one per input column.
     variances : ndarray of shape (J,)
     """
 

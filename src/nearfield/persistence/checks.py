@@ -47,9 +47,9 @@ def require(condition: Any) -> None:
 @cache
 def hints(made_by: Callable[..., Any]) -> Mapping[str, Any]:
     """Types of the fields of a dataclass, or of the arguments of a function."""
-    found = get_type_hints(made_by)
-    found.pop("return", None)
-    return found
+    types_by_name = get_type_hints(made_by)
+    types_by_name.pop("return", None)
+    return types_by_name
 
 
 def conform_fields(values: Mapping[str, Any], expected: Mapping[str, Any], owner: str = "") -> dict[str, Any]:
@@ -144,9 +144,9 @@ def _is_kernel(f: Any) -> bool:
     lengths, variances = f.length_scales, f.variances
     if not (lengths.ndim == 2 and lengths.shape[1] and variances.shape == (len(lengths),) and len(variances)):
         return False
-    known = are_positive(lengths) and lengths.max() / lengths.min() <= _LARGEST
+    has_lengths = are_positive(lengths) and lengths.max() / lengths.min() <= _LARGEST
     sizes = bool(np.all((variances >= _LEAST_VARIANCE) & (variances <= _MOST_VARIANCE)))
-    return sizes and (known or (np.isnan(lengths).all() and lengths.shape == (1, 1)))
+    return sizes and (has_lengths or (np.isnan(lengths).all() and lengths.shape == (1, 1)))
 
 
 def _is_learned(f: Any) -> bool:

@@ -47,23 +47,12 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """What a file holds.
+    """What a file holds."""
 
-    Attributes
-    ----------
-    header : dict
-        As it was given to `write`.
-    arrays : list of ndarray
-    digest : str
-        The SHA-256, in hexadecimal digits.
-    n_bytes : int
-        Length of the file.
-    """
-
-    header: dict[str, Any]
+    header: dict[str, Any]  # as it was given to `write`
     arrays: list[Array]
-    digest: str
-    n_bytes: int
+    digest: str  # the SHA-256, in hexadecimal digits
+    n_bytes: int  # length of the file
 
 
 def write(handle: BinaryIO, header: dict[str, Any], arrays: Sequence[Array]) -> None:
@@ -76,7 +65,8 @@ def write(handle: BinaryIO, header: dict[str, Any], arrays: Sequence[Array]) -> 
         ).encode()
     except UnicodeEncodeError:
         raise ValueError("A word to be stored is not valid Unicode: it has half of a surrogate pair.") from None
-    *_, end = _offsets(len(text), entries)
+    spans = list(_spans(len(text), entries))
+    end = spans[-1][1] if spans else _PREAMBLE.size + len(text)
     digest = hashlib.sha256()
     position = 0
 
@@ -88,7 +78,7 @@ def write(handle: BinaryIO, header: dict[str, Any], arrays: Sequence[Array]) -> 
 
     put(_PREAMBLE.pack(MAGIC, VERSION, 0, end + _DIGEST, len(text)))
     put(text)
-    for array, (start, _) in zip(plain, _spans(len(text), entries), strict=True):
+    for array, (start, _) in zip(plain, spans, strict=True):
         put(bytes(start - position))
         raw = np.ascontiguousarray(array if _order(array) == "C" else array.T).reshape(-1).view(np.uint8).data
         for first in range(0, len(raw), _CHUNK):
@@ -206,10 +196,6 @@ def _spans(header_length: int, entries: Sequence[dict[str, Any]]) -> Iterator[tu
         start = -(-end // _ALIGN) * _ALIGN
         end = start + _n_bytes(entry)
         yield start, end
-
-
-def _offsets(header_length: int, entries: Sequence[dict[str, Any]]) -> list[int]:
-    return [_PREAMBLE.size + header_length, *(end for _, end in _spans(header_length, entries))]
 
 
 def _view(data: Array, entry: dict[str, Any], span: tuple[int, int]) -> Array:

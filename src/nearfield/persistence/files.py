@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import __version__
 from ..common import memory
-from ..common.arrays import is_tensor, on_host
+from ..common.arrays import as_doubles, is_tensor
 from ..common.files import atomic
 from ..common.fitting import note_fitted
 from ..common.types import Floats
@@ -197,7 +198,7 @@ def save(model: Any, path: str | os.PathLike[str], metadata: dict[str, Any] | No
     parts = _parts(model)
     header = {
         "format": FORMAT,
-        "library": _library_version(),
+        "library": __version__,
         "class": class_name,
         "metadata": _checked(metadata),
         "parameters": _encoded(model, codec.storable_parameters(model), arrays),
@@ -271,23 +272,14 @@ def _parts(model: Any) -> dict[str, Any]:
             raise ValueError(f"A local model kept as {type(p).__name__} cannot be saved: use pickle or skops for it.")
         data, models = p.data, p.stored()
         if is_tensor(data.X):
-            data = TrainingSet.of(*(on_host(a).astype(np.float64) for a in (data.X, data.y[:, :-1], data.noise)))
+            data = TrainingSet.of(*(as_doubles(a) for a in (data.X, data.y[:, :-1], data.noise)))
             models = None
-        return {
-            "plan": p.plan,
-            "data": data,
-            "placement": p.placement,
-            "models": models,
-            "open_centers": p.open_centers,
-        }
+        learnt = {"plan": p.plan, "data": data, "placement": p.placement}
+        return {**learnt, "models": models, "open_centers": p.open_centers}
     if isinstance(model, ExactGPRegressor):
         q = model._posterior
-        return {
-            "X": q.X,
-            "noise": q.noise,
-            "coefficients": q.coefficients,
-            "log_likelihood": model.log_marginal_likelihood(),
-        }
+        likelihood = model.log_marginal_likelihood()
+        return {"X": q.X, "noise": q.noise, "coefficients": q.coefficients, "log_likelihood": likelihood}
     return {}
 
 
@@ -415,9 +407,3 @@ def _checked(metadata: dict[str, Any] | None) -> dict[str, Any]:
             "which JSON gives back as they were."
         )
     return copy  # type: ignore[no-any-return]
-
-
-def _library_version() -> str:
-    from .. import __version__
-
-    return __version__

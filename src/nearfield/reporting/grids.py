@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from .. import __version__
 from ..common import memory
 from ..common.types import Floats
+from ..common.validation import as_numbers, is_whole
 from .inputs import column_names, given_or_training, predict
 
 
@@ -69,11 +70,7 @@ def _sides(model: Any, names: list[str], axes: Any, size: Any, spacing: Any) -> 
 
 def _numbers(name: str, value: Any) -> Floats:
     """Coordinates given one by one, or a single one."""
-    try:
-        side = np.asarray(value)
-        side = side.astype(np.float64) if side.dtype.kind in "iufO" else np.array([np.nan])  # words are mistakes
-    except (TypeError, ValueError):
-        side = np.array([np.nan])
+    side = as_numbers(value)
     if side.ndim > 1 or side.size == 0 or not np.all(np.isfinite(side)):
         raise ValueError(
             f"The axis {name!r} must be finite numbers in one dimension, a pair or a number. Got {value!r}."
@@ -108,7 +105,7 @@ def _between(name: str, low: Any, high: Any, size: Any, spacing: Any) -> Floats:
         steps = (float(high) - float(low)) / float(spacing)
         memory.require(8.0 * steps, f"The axis {name!r} of {steps:.0f} points", "A larger spacing makes it smaller.")
         return float(low) + float(spacing) * np.arange(int(steps * (1 + 1e-12)) + 1)
-    if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
+    if not is_whole(size, 1):
         raise ValueError(f"The size of {name!r} must be an integer of at least 1. Got {size!r}.")
     return np.linspace(float(low), float(high), int(size))
 

@@ -188,6 +188,16 @@ def error_against_cost(report: Report, *, ax: Axes | None = None) -> Axes:
     return _plain(ax)
 
 
+def detached_figure(width: float, height: float) -> Any:
+    """A figure of so many inches that needs no display and is nobody's current one."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
 # ---- helpers -----------------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@
 
 `settings.py` says what is asked for, `problems.py` the data, splits and hyperparameters of the two protocols,
 `methods.py` the approximations compared, `cells.py` and `cache.py` run them and remember what was done, `published.py`,
-`verdicts.py` and `comparing.py` hold the results against the paper's, `report.py` writes pages; one module a figure
+`verdicts.py` and `comparing.py` hold the results against the paper's, `report.py` writes pages; one module per figure
 puts these together.
 """
 

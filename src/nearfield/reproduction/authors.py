@@ -29,8 +29,8 @@ def counts(z: Floats, D: int, sampling: str) -> dict[int, int]:
     bias = errors.bias + (own - errors.bias) / len(z)
     if D - 1 >= MIN_DEGREE:
         bias[:MIN_DEGREE] = np.inf
-    found, _ = allocation.optimal_counts(replace(errors, bias=bias), D - 1, at_least_one=True)
-    return found
+    shares, _ = allocation.optimal_counts(replace(errors, bias=bias), D - 1, at_least_one=True)
+    return shares
 
 
 def authors_plan(plan: Plan, Z: Floats, D: int, sampling: str, seed: int) -> Plan:

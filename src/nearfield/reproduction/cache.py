@@ -1,4 +1,4 @@
-"""Results that outlive an interruption: one small file a result, written whole or not at all."""
+"""Results that outlive an interruption: one small file per result, written whole or not at all."""
 
 from __future__ import annotations
 

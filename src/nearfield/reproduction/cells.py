@@ -6,7 +6,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -90,7 +90,7 @@ class Laboratory:
                 results[cell] = Record(**stored)
         missing = [cell for cell in wanted if cell not in results] if self.settings.compute else []
         groups = _by(missing, lambda c: (c.data, c.protocol, c.seed))
-        done, total = 0.0, sum(_rough_cost(cell, self.settings.sizes(cell.data)) for cell in wanted) or 1.0
+        total = sum(_rough_cost(cell, self.settings.sizes(cell.data)) for cell in wanted) or 1.0
         done = sum(_rough_cost(cell, self.settings.sizes(cell.data)) for cell in results)
         self.show(stage, done / total)
         for (data, protocol, seed), members in groups.items():
@@ -113,8 +113,8 @@ class Laboratory:
         with warnings.catch_warnings(), worker_threads(min(n_threads(None), len(jobs))) as over:
             warnings.simplefilter("ignore")  # few features are what is studied here; threads cannot set it themselves
             try:
-                for i, found in zip(order, over(lambda i: self._compute(problem, jobs[i]), order), strict=True):
-                    results.update(found)
+                for i, computed in zip(order, over(lambda i: self._compute(problem, jobs[i]), order), strict=True):
+                    results.update(computed)
                     done += costs[i]
                     self.show(stage, done / total)
             except BaseException:
@@ -136,23 +136,16 @@ class Laboratory:
             predictions = methods.maclaurin(problem, first.sampling, first.D, spacings, self._stop.is_set)
             counts = [1 if s is None else len(problem.centroids(s)) for s in spacings]
         seconds = (time.perf_counter() - start) / len(job)
-        found = {}
+        results = {}
         for cell, prediction, count in zip(job, predictions, counts, strict=True):
-            found[cell] = score(problem, prediction, count, seconds)
-            self.cache.put(self._key(cell), vars(found[cell]))
-        return found
+            results[cell] = score(problem, prediction, count, seconds)
+            self.cache.put(self._key(cell), vars(results[cell]))
+        return results
 
     def _key(self, cell: Cell) -> dict[str, Any]:
         n_train, n_test = self.settings.sizes(cell.data)
-        return {
-            "kind": "cell",
-            **problem_key(cell.data, cell.protocol, cell.seed, n_train, n_test),
-            "method": cell.method,
-            "sampling": cell.sampling,
-            "D": cell.D,
-            "spacing": cell.spacing,
-            **({"revision": REVISIONS[cell.method]} if cell.method in REVISIONS else {}),
-        }
+        revision = {"revision": REVISIONS[cell.method]} if cell.method in REVISIONS else {}
+        return {"kind": "cell", **asdict(cell), "n_train": n_train, "n_test": n_test, **revision}
 
 
 def score(problem: Problem, prediction: methods.Prediction, n_centers: int, seconds: float) -> Record:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..reporting.plots import detached_figure
 from .verdicts import Comparison
 
 COLOURS = {
@@ -33,11 +34,7 @@ def require_matplotlib() -> None:
 
 def panels(n_rows: int, n_columns: int, width: float, height: float, **options: Any) -> tuple[Any, Any]:
     """A figure without the global state of pyplot, and its axes as an array of two dimensions."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = detached_figure(width, height)
     axes = figure.subplots(n_rows, n_columns, squeeze=False, **options)
     for axis in axes.flat:
         axis.spines[["top", "right"]].set_visible(False)
@@ -61,9 +58,9 @@ def bars(found: Sequence[Comparison]) -> list[list[float]]:
 
 def legend_below(figure: Any, axes: Any) -> None:
     """One legend for all panels, in two rows below them."""
-    known: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for axis in axes.flat:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            known.setdefault(label, handle)
-    n_columns = -(-len(known) // 2)
-    figure.legend(known.values(), known.keys(), loc="outside lower center", ncols=n_columns, frameon=False)
+            handles.setdefault(label, handle)
+    n_columns = -(-len(handles) // 2)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=n_columns, frameon=False)

@@ -7,21 +7,12 @@ from typing import Any
 import numpy as np
 
 from .cells import Laboratory
-from .comparing import (
-    Compared,
-    agreement_findings,
-    compare_all,
-    compute,
-    factors,
-    hyperparameter_table,
-    rows_of,
-    table_of,
-)
+from .comparing import Described, Sweep, factors, hyperparameter_table, run_sweeps
 from .drawing import COLOURS, bars, legend_below, method_name, panels
-from .report import Row, Section, save_picture
+from .report import Row, Section
 from .settings import DATA as ALL_DATA
 from .settings import TITLES
-from .sweeps import Curve, feature_curves
+from .sweeps import feature_curves
 
 NAME, TITLE, DATA = "features", "Figure 4, bottom: RMSE and KL against the number of features", ALL_DATA
 _STYLES = {
@@ -36,30 +27,18 @@ _STYLES = {
 
 def run(laboratory: Laboratory) -> tuple[Section, list[Row]]:
     """Compute, draw and describe."""
-    settings = laboratory.settings
-    rows: list[Row] = []
-    pictures, findings, tables = [], [], []
-    for protocol in settings.protocols:
-        by_data, results = compute(laboratory, feature_curves, NAME, protocol)
-        every = [curve for curves in by_data.values() for curve in curves]
-        compared = compare_all(every, results, settings)
-        rows += rows_of(every, results, compared, settings)
-        exact = {data: _exact_rmse(laboratory, data, protocol) for data in DATA}
+
+    def describe(sweep: Sweep) -> Described:
+        exact = {data: _exact_rmse(laboratory, data, sweep.protocol) for data in DATA}
         caption = (
-            f"RMSE (top) and KL per test point (bottom) against D, hyperparameters {protocol}; the black line is the "
-            "exact process, error bars are one standard deviation over seeds, pale lines the published values"
+            f"RMSE (top) and KL per test point (bottom) against D, hyperparameters {sweep.protocol}; the black line is "
+            "the exact process, error bars are one standard deviation over seeds, pale lines the published values"
         )
-        figure = _draw(by_data, compared, exact)
-        pictures.append((save_picture(figure, settings.out, f"{NAME}-{protocol}"), caption))
-        findings += [*agreement_findings(compared, DATA), *_winners(by_data, compared, protocol)]
-        if protocol == "published" and (table := factors(compared, settings)) is not None:
-            tables.append(table)
-        tables.append(hyperparameter_table(laboratory, protocol, DATA))
-        tables += [
-            table_of(f"{TITLES[data]}, {protocol}", curves, compared, results, settings)
-            for data, curves in by_data.items()
-        ]
-    return Section(NAME, TITLE, pictures, findings, tables), rows
+        best = factors(sweep.compared, sweep.settings) if sweep.protocol == "published" else None
+        tables = [*([] if best is None else [best]), hyperparameter_table(laboratory, sweep.protocol, DATA)]
+        return _draw(sweep, exact), caption, _winners(sweep), tables
+
+    return run_sweeps(laboratory, NAME, TITLE, feature_curves, describe)
 
 
 def _exact_rmse(laboratory: Laboratory, data: str, protocol: str) -> float:
@@ -68,9 +47,9 @@ def _exact_rmse(laboratory: Laboratory, data: str, protocol: str) -> float:
     return float(np.mean(values)) if values else float("nan")
 
 
-def _winners(by_data: dict[str, list[Curve]], compared: Compared, protocol: str) -> list[str]:
-    lines = []
-    for data, curves in by_data.items():
+def _winners(sweep: Sweep) -> list[str]:
+    lines, compared = [], sweep.compared
+    for data, curves in sweep.by_data.items():
         wins = []
         for D in sorted({c.D for c in curves}):
             others = [c for c in curves if c.D == D and c.method != "ours"]
@@ -81,27 +60,27 @@ def _winners(by_data: dict[str, list[Curve]], compared: Compared, protocol: str)
             ratio = "exact" if ours < 1e-12 else f"{compared[best]['kl'].mean / ours:.2g}"
             wins.append(f"D = {D}: {ratio}")
         lines.append(
-            f"{TITLES[data]}, {protocol}: KL of the best other method here, over ours: " + ", ".join(wins) + "."
+            f"{TITLES[data]}, {sweep.protocol}: KL of the best other method here, over ours: " + ", ".join(wins) + "."
         )
     return lines
 
 
-def _draw(by_data: dict[str, list[Curve]], compared: Compared, exact: dict[str, float]) -> Any:
-    figure, axes = panels(2, len(by_data), 15, 8.4)
-    for column, (data, curves) in enumerate(by_data.items()):
+def _draw(sweep: Sweep, exact: dict[str, float]) -> Any:
+    figure, axes = panels(2, len(sweep.by_data), 15, 8.4)
+    for column, (data, curves) in enumerate(sweep.by_data.items()):
         kinds = dict.fromkeys((c.method, c.sampling, c.spacing) for c in curves)
         for method, sampling, spacing in kinds:
             line = [c for c in curves if (c.method, c.sampling, c.spacing) == (method, sampling, spacing)]
             colour = COLOURS["local" if spacing is not None else method]
             for axis, measure in zip(axes[:, column], ("rmse", "kl"), strict=True):
-                found = [compared[c][measure] for c in line]
+                measured = [sweep.compared[c][measure] for c in line]
                 # What rounding leaves of zero has no place on a logarithmic axis.
-                means = [np.nan if measure == "kl" and f.mean < 1e-12 else f.mean for f in found]
+                means = [np.nan if measure == "kl" and f.mean < 1e-12 else f.mean for f in measured]
                 sizes, label = [c.D for c in line], method_name(method, sampling, spacing)
                 style = _STYLES[method, sampling]
-                axis.errorbar(sizes, means, bars(found), fmt=style, ms=4, lw=1.2, color=colour, label=label)
-                known = [np.nan if f.published is None else f.published for f in found]
-                axis.plot(sizes, known, color=colour, alpha=0.2, lw=5, zorder=0)
+                axis.errorbar(sizes, means, bars(measured), fmt=style, ms=4, lw=1.2, color=colour, label=label)
+                theirs = [np.nan if f.published is None else f.published for f in measured]
+                axis.plot(sizes, theirs, color=colour, alpha=0.2, lw=5, zorder=0)
         axes[0, column].axhline(exact[data], color="k", lw=0.8)
         sizes = sorted({c.D for c in curves})
         for axis in axes[:, column]:

@@ -22,7 +22,7 @@ from .shifting import ShiftedSketches
 Prediction = tuple[Floats, Floats]
 
 SPACING = 2.0  # of our own local models, in length scales
-MANY, SMALL = 8, 256  # centroids from which, and features up to which, the factors of sketches are worth keeping
+SEVERAL, SMALL = 8, 256  # centroids from which, and features up to which, the factors of sketches are worth keeping
 CROWDED = 1.25  # neighbourhoods may hold this many times D points on average and still be solved in kernel space
 
 
@@ -43,11 +43,7 @@ def fourier(problem: Problem, sampling: str, D: int) -> Prediction:
 
 
 def maclaurin(
-    problem: Problem,
-    sampling: str,
-    D: int,
-    spacings: Sequence[float | None],
-    stopped: Callable[[], bool] = never,
+    problem: Problem, sampling: str, D: int, spacings: Sequence[float | None], stopped: Callable[[], bool] = never
 ) -> list[Prediction]:
     """The paper's method for several thresholds theta, in length scales; None is the map around the training mean.
 
@@ -68,23 +64,18 @@ def maclaurin(
     centroids = problem.X.mean(axis=0)[None] / fixed.length_scale if finest is None else problem.centroids(finest)
     mean, variance = np.empty((len(spacings), len(X_test))), np.empty((len(spacings), len(X_test)))
     asking = np.unique(np.concatenate(owners))
-    shifted = ShiftedSketches.of(plan, data) if len(asking) >= MANY and D <= SMALL else None
+    shifted = ShiftedSketches.of(plan, data) if len(asking) >= SEVERAL and D <= SMALL else None
     for c in asking:
         if stopped():
             raise StoppedError
         model = shifted.fit(centroids[c]) if shifted else fit_one(plan, data.X - centroids[c], data.y, data.noise)
         asked = np.flatnonzero(np.any([owner == c for owner in owners], axis=0))
-        found, spread = mean_and_variance(plan, model, X_test[asked] - centroids[c])
+        means, spread = mean_and_variance(plan, model, X_test[asked] - centroids[c])
         for i, owner in enumerate(owners):
             here = owner[asked] == c
-            mean[i, asked[here]], variance[i, asked[here]] = found[here, 0], spread[here]
+            mean[i, asked[here]], variance[i, asked[here]] = means[here, 0], spread[here]
     std = np.sqrt(np.maximum(variance, 0.0) + fixed.noise_variance)
     return list(zip(mean + base.y_mean_[0], std, strict=True))
-
-
-def n_models(problem: Problem, spacings: Sequence[float | None]) -> int:
-    """How many centroids `maclaurin` makes a model of."""
-    return len(np.unique(np.concatenate([problem.owners(spacing) for spacing in spacings])))
 
 
 def ours(problem: Problem, D: int) -> tuple[Prediction, int]:
@@ -97,7 +88,7 @@ def ours(problem: Problem, D: int) -> tuple[Prediction, int]:
 
 
 def our_parameters(Z: Floats, D: int) -> dict[str, Any]:
-    """Parameters of `LocalGPRegressor` for about `D` unknowns a centre; `Z` are training points in length scales.
+    """Parameters of `LocalGPRegressor` for about `D` unknowns per centre; `Z` are training points in length scales.
 
     Up to three columns, every monomial of the degree `p` that `D` columns afford, on neighbourhoods of the radius
     `sqrt(p)` that such a degree serves. In more columns the process itself on neighbourhoods of at most about `D`
@@ -107,11 +98,7 @@ def our_parameters(Z: Floats, D: int) -> dict[str, Any]:
     d = Z.shape[1]
     if d <= 3:
         degree = max(p for p in range(1, D) if math.comb(d + p, p) <= D)
-        return {
-            "features": TaylorFeatures(degree),
-            "spacing": SPACING,
-            "radius": max(degree**0.5, SPACING),
-        }
+        return {"features": TaylorFeatures(degree), "spacing": SPACING, "radius": max(degree**0.5, SPACING)}
     tree, middles = KDTree(Z), centers.farthest_points(Z, SPACING)
     radii = np.arange(SPACING, 10.01, 0.5)
     crowds = [float(np.mean(tree.query_radius(middles, radius, count_only=True))) for radius in radii]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -35,11 +35,7 @@ class Hyperparameters:
 
     def as_parameters(self) -> dict[str, Any]:
         """Keyword arguments of the estimators."""
-        return {
-            "length_scale": self.length_scale,
-            "signal_variance": self.signal_variance,
-            "noise_variance": self.noise_variance,
-        }
+        return asdict(self)
 
 
 def published_hyperparameters(data: str, seed: int) -> Hyperparameters:
@@ -52,26 +48,18 @@ def published_hyperparameters(data: str, seed: int) -> Hyperparameters:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """One split of a data set, with hyperparameters and the exact Gaussian process's predictions of observations.
-
-    Attributes
-    ----------
-    X, y : ndarray of shape (n, d) and (n,)
-    X_test, y_test : ndarray of shape (m, d) and (m,)
-    mean, std : ndarray of shape (m,)
-        Exact predictive distributions, noise included.
-    """
+    """One split of a data set, with hyperparameters and the exact Gaussian process's predictions of observations."""
 
     data: str
     protocol: str
     seed: int
-    X: Floats
-    y: Floats
-    X_test: Floats
-    y_test: Floats
+    X: Floats  # (n, d)
+    y: Floats  # (n,)
+    X_test: Floats  # (m, d)
+    y_test: Floats  # (m,)
     hyperparameters: Hyperparameters
-    mean: Floats
-    std: Floats
+    mean: Floats  # (m,): of exact predictive distributions, noise included,
+    std: Floats  # (m,): and their standard deviations
     _centroids: dict[float, Floats] = field(default_factory=dict)
 
     @property
@@ -128,19 +116,9 @@ def make_problem(
             given = published_hyperparameters(dataset.name, seed).as_parameters()
         exact = ExactGPRegressor(**given, random_state=seed, n_jobs=n_jobs).fit(X[train], y[train])
         mean, std = exact.predict(X[test], return_std=True, include_noise=True)
-        found = np.array([exact.length_scale_, exact.signal_variance_, exact.noise_variance_])
-        stored = {"mean": mean, "std": std, "hyperparameters": found}
+        learnt = np.array([exact.length_scale_, exact.signal_variance_, exact.noise_variance_])
+        stored = {"mean": mean, "std": std, "hyperparameters": learnt}
         cache.put_arrays(key, **stored)
     hyperparameters = Hyperparameters(*(float(value) for value in stored["hyperparameters"]))
-    return Problem(
-        dataset.name,
-        protocol,
-        seed,
-        X[train],
-        y[train],
-        X[test],
-        y[test],
-        hyperparameters,
-        stored["mean"],
-        stored["std"],
-    )
+    halves = X[train], y[train], X[test], y[test]
+    return Problem(dataset.name, protocol, seed, *halves, hyperparameters, stored["mean"], stored["std"])

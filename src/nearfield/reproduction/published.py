@@ -32,28 +32,22 @@ def table() -> dict[Key, Published]:
     """All published cells by (data, method, sampling, spacing in length scales or None for one map, D)."""
     text = resources.files(__package__).joinpath("published.csv").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
-    found = {}
+    cells = {}
     for row in csv.DictReader(lines):
         spacing = float(row["spacing"]) if row["spacing"] else None
         key = (row["data"], row["method"], row["sampling"], spacing, int(row["D"]))
-        found[key] = Published(
-            float(row["kl_sum"]),
-            float(row["kl_sum_std"]),
-            float(row["rmse"]),
-            float(row["rmse_std"]),
-            int(row["runs"]),
-            int(row["n_test"]),
-            float(row["n_centers"]) if row["n_centers"] else None,
-        )
-    return found
+        numbers = {name: float(row[name]) for name in ("kl_sum", "kl_sum_std", "rmse", "rmse_std")}
+        n_centers = float(row["n_centers"]) if row["n_centers"] else None
+        cells[key] = Published(**numbers, runs=int(row["runs"]), n_test=int(row["n_test"]), n_centers=n_centers)
+    return cells
 
 
 def best(data: str, D: int, measure: str) -> tuple[float, str]:
     """The smallest published mean of "kl_sum" (per test point) or "rmse" for a data set and `D`, and whose it is."""
-    found = []
+    values = []
     for (name, method, sampling, spacing, size), cell in table().items():
         if name == data and size == D:
             value = cell.rmse if measure == "rmse" else cell.kl_sum / cell.n_test
             where = "" if spacing is None else f", {spacing:g} l"
-            found.append((value, f"{method} {sampling}{where}"))
-    return min(found)
+            values.append((value, f"{method} {sampling}{where}"))
+    return min(values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,16 +103,16 @@ def save_section(section: Section, rows: Sequence[Row], folder: Path, remembered
 
 def recall_sections(names: Sequence[str], remembered: Path) -> list[Section]:
     """Sections written so far, by this run or an earlier one, in the order of the names."""
-    found = []
+    sections = []
     for name in names:
         try:
             stored = json.loads((remembered / f"{name}.json").read_text(encoding="utf-8"))
             tables = [Table(**table) for table in stored.pop("tables")]
             pictures = [(str(f), str(c)) for f, c in stored.pop("pictures")]
-            found.append(Section(tables=tables, pictures=pictures, **stored))
+            sections.append(Section(tables=tables, pictures=pictures, **stored))
         except (OSError, ValueError, TypeError, KeyError):
             continue
-    return found
+    return sections
 
 
 def save_page(sections: Sequence[Section], path: Path, subtitle: str) -> None:
@@ -136,12 +136,11 @@ def _html_cell(text: str) -> str:
 
 
 def _is_number(text: str) -> bool:
-    convert: Callable[[str], float] = float
     try:
-        convert(text.replace("±", "").split()[0]) if text else None
-    except ValueError:
+        float(text.replace("±", "").split()[0])
+    except (ValueError, IndexError):
         return False
-    return bool(text)
+    return True
 
 
 _KINDS = {"agrees": "good", "same size": "good", "yes": "good", "differs": "bad", "other size": "bad", "no": "bad"}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from .. import __version__, datasets
+from ..common.files import make_folder
 from ..datasets import Dataset
 from . import clusters, features, sinc, uk_map, vanishing, variances
 from .cache import Cache
@@ -50,7 +49,7 @@ def reproduce(settings: Settings, figures: Sequence[str] = (), show: Progress = 
     require_matplotlib()
     needed = dict.fromkeys(name for figure in chosen for name in FIGURES[figure][1])
     loaded: dict[str, Dataset] = {name: datasets.load(name, settings.data_dir) for name in needed}
-    prepare_folder(settings.out)
+    make_folder(settings.out)
     laboratory = Laboratory(settings, loaded, Cache(settings.out / "cells"), show)
     remembered = settings.out / "cells" / "sections"
     sections = []
@@ -68,16 +67,6 @@ def check_figures(figures: Sequence[str]) -> list[str]:
         if name not in FIGURES:
             raise ValueError(f"There is no figure {name!r}: the choice is {', '.join(FIGURES)}.")
     return [name for name in FIGURES if not figures or name in figures]
-
-
-def prepare_folder(out: Path) -> None:
-    """Make the output folder, or say why not."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass
-    except OSError as error:
-        raise ValueError(f"The output folder {out} cannot be written: {error.strerror or error}.") from None
 
 
 def _subtitle(settings: Settings) -> str:

@@ -24,29 +24,14 @@ SIZES = {"uk_flats": (10_000, 3844), "yacht": (200, 108), "kin8nm": (7372, 820)}
 
 @dataclass(frozen=True)
 class Settings:
-    """What to compute, from what, and where to put it.
+    """What to compute, from what, and where to put it."""
 
-    Attributes
-    ----------
-    out : Path
-        Folder of the results, and of the cells already computed.
-    data_dir : Path or None
-    seeds : int or None
-        Splits and draws; None takes each data set's own number.
-    quick : bool
-        Smaller training sets and fewer cells: a look at everything, not a comparison.
-    protocols : tuple of str
-        "published", "converged" or both.
-    compute : bool
-        Where False, the clusters and features figures show what earlier runs computed, and nothing more.
-    """
-
-    out: Path
+    out: Path  # folder of the results, and of the cells already computed
     data_dir: Path | None = None
-    seeds: int | None = None
-    quick: bool = False
+    seeds: int | None = None  # splits and draws; None takes each data set's own number
+    quick: bool = False  # smaller training sets and fewer cells: a look at everything, not a comparison
     protocols: tuple[str, ...] = PROTOCOLS
-    compute: bool = True
+    compute: bool = True  # otherwise the clusters and features figures show what earlier runs computed, and no more
 
     def n_seeds(self, data: str, protocol: str) -> int:
         """How many splits of a data set."""
@@ -58,9 +43,9 @@ class Settings:
         """Training and test points."""
         return (_QUICK_SIZES if self.quick else SIZES)[data]
 
-    def spacings(self, data: str) -> tuple[float, ...]:
+    @property
+    def spacings(self) -> tuple[float, ...]:
         """Thresholds theta of the clusters figure, in length scales."""
-        del data
         return (16.0, 4.0, 2.0, 1.0) if self.quick else (16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125)
 
     def is_full(self, data: str) -> bool:

@@ -31,28 +31,16 @@ NOTHING = 110.0
 
 @dataclass(frozen=True, eq=False)
 class ShiftedSketches:
-    """Factors of all sketches of a map at the training points, ready to be moved to any centre.
+    """Factors of all sketches of a map at the training points, ready to be moved to any centre."""
 
-    Attributes
-    ----------
-    plan : Plan
-        With a single map of the paper's kind: the constant exact, sketches above.
-    X, y, noise : ndarray
-        Training points, so ordered that neighbours in space are near in memory, their targets and noise.
-    lower, upper : ndarray of shape (n_chunks, d)
-        Boxes around the points of each chunk.
-    factors : list of list of ndarray of shape (D_n, n)
-        `W_i X'` for each sketch and each of its factors.
-    """
-
-    plan: Plan
-    X: Floats
-    y: Floats
-    noise: Floats
-    lower: Floats
-    upper: Floats
+    plan: Plan  # with a single map of the paper's kind: the constant exact, sketches above
+    X: Floats  # (n, d): training points, so ordered that neighbours in space are near in memory
+    y: Floats  # (n, k + 1): their targets
+    noise: Floats  # (n,): and noise
+    lower: Floats  # (n_chunks, d): boxes around the points of each chunk
+    upper: Floats  # (n_chunks, d)
     map: maclaurin.MaclaurinMap
-    factors: list[list[Floats]]
+    factors: list[list[Floats]]  # `W_i X'` (D_n, n) for each sketch and each of its factors
 
     @classmethod
     def of(cls, plan: Plan, data: TrainingSet) -> ShiftedSketches:
@@ -121,13 +109,13 @@ class AroundTestPoints:
         mean, variance = np.empty(len(X)), np.empty(len(X))
         origin = np.zeros((1, X.shape[1]))
         for i, point in enumerate(X / self.base.length_scale_):
-            found, spread = mean_and_variance(self.shifted.plan, self.shifted.fit(point), origin)
-            mean[i], variance[i] = found[0, 0], spread[0]
+            means, spread = mean_and_variance(self.shifted.plan, self.shifted.fit(point), origin)
+            mean[i], variance[i] = means[0, 0], spread[0]
         noise = self.base.noise_variance_ if include_noise else 0.0
         return mean + self.base.y_mean_[0], np.sqrt(np.maximum(variance, 0.0) + noise)
 
 
 def _factors(part: sketch.Sketch, X: Floats) -> list[Floats]:
-    """Each factor of a sketch at points (n, d), one feature a row."""
+    """Each factor of a sketch at points (n, d), one feature per row."""
     factor: Any = sketch._dense_factor if isinstance(part, sketch.DenseSketch) else sketch._srht_factor
     return [np.ascontiguousarray(factor(part, X, i).T) for i in range(part.degree)]

@@ -52,11 +52,7 @@ def experiment(seed: int) -> Run:
     X = rng.uniform(-1.5, 1.5, (N, 1))
     y = np.sinc(5 * X[:, 0]) + NOISE**0.5 * rng.standard_normal(N)
     exact = ExactGPRegressor(noise_variance=NOISE, random_state=seed, n_jobs=1).fit(X, y)
-    fixed = {
-        "length_scale": exact.length_scale_,
-        "signal_variance": exact.signal_variance_,
-        "noise_variance": NOISE,
-    }
+    fixed = {"length_scale": exact.length_scale_, "signal_variance": exact.signal_variance_, "noise_variance": NOISE}
     grid = np.linspace(-2.5, 2.5, 401)[:, None]
     curves: dict[str, tuple[Floats, Floats]] = {"exact": exact.predict(grid, return_std=True)}
     mean, std = curves["exact"]
@@ -90,15 +86,8 @@ def run(laboratory: Laboratory) -> tuple[Section, list[Row]]:
     table = []
     for name, (_, std) in first.curves.items():
         divergence = [r.divergences[name] for r in runs] if name != "exact" else [0.0]
-        table.append(
-            [
-                name,
-                number(float(np.mean(divergence))),
-                number(float(np.std(divergence))),
-                number(float(np.mean(std[inside]))),
-                number(float(std[-1]) / prior),
-            ]
-        )
+        values = np.mean(divergence), np.std(divergence), np.mean(std[inside]), std[-1] / prior
+        table.append([name, *(number(float(value)) for value in values)])
     lengths = [r.length_scale for r in runs]
     medians = [float(np.median(np.abs(r.X - r.X.T)[np.triu_indices(N, 1)])) for r in runs]
     checks = [

@@ -13,7 +13,7 @@ from .verdicts import Comparison, compare
 SKETCHES = ("rademacher", "tensor_srht")
 STRUCTURED_FROM = 5  # columns below which structured Fourier features have only a handful of frequencies
 COLUMNS = {"uk_flats": 2, "yacht": 6, "kin8nm": 8}
-LOCAL = {"uk_flats": 2.0, "yacht": 2.0, "kin8nm": 2.0}  # theta of the features figure, in length scales
+LOCAL = 2.0  # theta of the features figure, in length scales
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Curve:
         return Cell(self.data, self.protocol, seed, self.method, self.sampling, self.D, self.spacing)
 
     def records(self, results: Results, settings: Settings) -> list[Record]:
-        """Its results, one a seed; of a run that is not complete, those there are."""
+        """Its results, one per seed; of a run that is not complete, those there are."""
         cells = [self.cell(seed) for seed in range(settings.n_seeds(self.data, self.protocol))]
         return [results[cell] for cell in cells if cell in results]
 
@@ -46,7 +46,7 @@ def cluster_curves(settings: Settings, data: str, protocol: str) -> Iterator[Cur
     """KL against theta."""
     for D in settings.cluster_sizes:
         for sampling in SKETCHES:
-            for spacing in settings.spacings(data):
+            for spacing in settings.spacings:
                 yield Curve(data, protocol, "maclaurin", sampling, D, spacing)
         yield Curve(data, protocol, "ours", "", D, None)
 
@@ -58,7 +58,7 @@ def feature_curves(settings: Settings, data: str, protocol: str) -> Iterator[Cur
             yield Curve(data, protocol, "fourier", sampling, D, None)
         for sampling in SKETCHES:
             yield Curve(data, protocol, "maclaurin", sampling, D, None)
-            yield Curve(data, protocol, "maclaurin", sampling, D, LOCAL[data])
+            yield Curve(data, protocol, "maclaurin", sampling, D, LOCAL)
         yield Curve(data, protocol, "ours", "", D, None)
 
 
@@ -76,12 +76,12 @@ def cells_of(curves: list[Curve], settings: Settings) -> list[Cell]:
 def compare_curve(curve: Curve, records: list[Record], settings: Settings) -> dict[str, Comparison]:
     """KL per test point and RMSE against the published values, where there are any for this protocol and size."""
     kl, rmse = [r.kl_mean for r in records], [r.rmse for r in records]
-    known = published.table().get((curve.data, curve.method, curve.sampling, curve.spacing, curve.D))
-    if known is None or curve.protocol != "published" or not settings.is_full(curve.data):
+    theirs = published.table().get((curve.data, curve.method, curve.sampling, curve.spacing, curve.D))
+    if theirs is None or curve.protocol != "published" or not settings.is_full(curve.data):
         return {"kl": compare(kl), "rmse": compare(rmse)}
     same = curve.data != "uk_flats"
-    m = known.n_test
+    m = theirs.n_test
     return {
-        "kl": compare(kl, known.kl_sum / m, known.kl_sum_std / m, known.runs, same_data=same),
-        "rmse": compare(rmse, known.rmse, known.rmse_std, known.runs, same_data=same),
+        "kl": compare(kl, theirs.kl_sum / m, theirs.kl_sum_std / m, theirs.runs, same_data=same),
+        "rmse": compare(rmse, theirs.rmse, theirs.rmse_std, theirs.runs, same_data=same),
     }

@@ -23,7 +23,7 @@ NAME, TITLE, DATA = "uk-map", "Figure 3: a map of prices", ("uk_flats",)
 D = 100
 LONGITUDES, LATITUDES = (-6.0, 2.0), (50.0, 55.0)
 PUBLISHED_LENGTH = 0.25
-CHUNK = 250  # grid points a cached piece
+CHUNK = 250  # grid points that are remembered together
 
 
 def models(fixed: Hyperparameters, X: Floats, seed: int) -> dict[str, Any]:
@@ -61,13 +61,7 @@ def run(laboratory: Laboratory) -> tuple[Section, list[Row]]:
     latent = {name: float(np.mean(answers[name][1][far] ** 2 - fixed.noise_variance)) for name in divergences}
     shares = {name: variance / fixed.signal_variance for name, variance in latent.items()}
     table = [
-        [
-            name,
-            number(float(kl.sum())),
-            number(float(kl.mean())),
-            number(float(kl[~far].mean())),
-            number(shares[name]),
-        ]
+        [name, *(number(float(value)) for value in (kl.sum(), kl.mean(), kl[~far].mean(), shares[name]))]
         for name, kl in divergences.items()
     ]
     order = sorted(divergences, key=lambda name: float(divergences[name].sum()))
@@ -117,11 +111,11 @@ def _predict(
     key: dict[str, Any],
     show: Callable[[float], None],
 ) -> tuple[Floats, Floats]:
-    """Predictions of observations, in pieces that are each remembered."""
+    """Predictions of observations, in chunks that are each remembered."""
     starts = range(0, len(grid), CHUNK)
     fitted: list[Any] = []
 
-    def piece(start: int) -> tuple[Floats, Floats]:
+    def chunk(start: int) -> tuple[Floats, Floats]:
         own = {**key, "start": start}
         stored = laboratory.cache.get_arrays(own)
         if stored is None:
@@ -132,12 +126,12 @@ def _predict(
 
     if any(laboratory.cache.get_arrays({**key, "start": start}) is None for start in starts):
         fitted.append(model.fit(problem.X, problem.y))
-    parts = []
+    answers = []
     with worker_threads(n_threads(None)) as over:
-        for part in over(piece, starts):
-            parts.append(part)
-            show(len(parts) / len(starts))
-    return np.concatenate([m for m, _ in parts]), np.concatenate([s for _, s in parts])
+        for answer in over(chunk, starts):
+            answers.append(answer)
+            show(len(answers) / len(starts))
+    return np.concatenate([m for m, _ in answers]), np.concatenate([s for _, s in answers])
 
 
 def _draw(

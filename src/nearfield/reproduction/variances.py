@@ -28,13 +28,13 @@ def measure(x: Floats, y: Floats, degree: int, D: int, sampling: str, n_draws: i
     points, true = np.stack([x, y]), float(x @ y) ** degree
     squares = []
     for n in _batches(n_draws):
-        # Whole blocks a draw, of which it keeps the first D features, as a sketch of its own would.
+        # Whole blocks per draw, of which it keeps the first D features, as a sketch of its own would.
         width = -(-D // len(x)) * len(x)
         drawn = sketch.apply(sketch.sample(len(x), degree, n * width, sampling, rng), points)
         products = (drawn[0] * drawn[1]).reshape(n, width)[:, :D].sum(axis=1) * (n * width / D)
         squares.append((products - true) ** 2)
-    found = np.concatenate(squares)
-    return float(found.mean()), float(found.std(ddof=1) / n_draws**0.5)
+    errors = np.concatenate(squares)
+    return float(errors.mean()), float(errors.std(ddof=1) / n_draws**0.5)
 
 
 def _batches(n_draws: int) -> list[int]:
@@ -68,18 +68,11 @@ def run(laboratory: Laboratory) -> tuple[Section, list[Row]]:
         + ", ".join(str(n) for n, better in zip(DEGREES, lower, strict=True) if better)
         + " of these points.",
     ]
-    table = [
-        [
-            SAMPLING_NAMES[r["sampling"]],
-            str(r["degree"]),
-            str(r["D"]),
-            number(r["closed_form"]),
-            number(r["measured"]),
-            "" if r["z"] is None else f"{r['z']:+.1f}",
-            r["verdict"],
-        ]
-        for r in rows
-    ]
+    table = []
+    for r in rows:
+        case = [SAMPLING_NAMES[r["sampling"]], str(r["degree"]), str(r["D"])]
+        z = "" if r["z"] is None else f"{r['z']:+.1f}"
+        table.append([*case, number(r["closed_form"]), number(r["measured"]), z, r["verdict"]])
     header = ["sketch", "degree", "D", "closed form", "measured", "standard errors", "verdict"]
     caption = f"Variance of the kernel estimate against D, d = {VARIABLES}: closed form (lines) and measured (points)"
     return Section(NAME, TITLE, [(picture, caption)], findings, [Table("Variances", header, table)]), rows
@@ -88,15 +81,8 @@ def run(laboratory: Laboratory) -> tuple[Section, list[Row]]:
 def _case(
     laboratory: Laboratory, x: Floats, y: Floats, sampling: str, degree: int, D: int, n_draws: int
 ) -> dict[str, Any]:
-    key = {
-        "kind": "variance",
-        "revision": 2,
-        "sampling": sampling,
-        "degree": degree,
-        "D": D,
-        "draws": n_draws,
-        "d": len(x),
-    }
+    case = {"sampling": sampling, "degree": degree, "D": D}
+    key = {"kind": "variance", "revision": 2, **case, "draws": n_draws, "d": len(x)}
     stored = laboratory.cache.get(key)
     if stored is None:
         with single_threaded_blas():
@@ -109,9 +95,7 @@ def _case(
     nothing = max(closed, stored["measured"]) < 1e-12
     z = None if nothing else gap / stored["error"]
     return {
-        "sampling": sampling,
-        "degree": degree,
-        "D": D,
+        **case,
         "closed_form": closed,
         "measured": stored["measured"],
         "standard_error": stored["error"],

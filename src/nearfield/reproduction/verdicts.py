@@ -35,7 +35,7 @@ def compare(
     *,
     same_data: bool = True,
 ) -> Comparison:
-    """Hold one value a seed against a published mean.
+    """Hold one value per seed against a published mean.
 
     The standard error of the difference is that of both means, `sqrt(s1^2 / n1 + s2^2 / n2)`; a single seed borrows the
     published spread. On other data than the paper's only the size is compared.
@@ -53,9 +53,3 @@ def compare(
         alike = published > 0 and mean > 0 and 1 / FACTOR <= mean / published <= FACTOR
         verdict = SAME_SIZE if alike else OTHER_SIZE
     return Comparison(mean, std, n, published, published_std, runs, z, verdict)
-
-
-def share_agreeing(comparisons: Sequence[Comparison]) -> float:
-    """Share that agrees among those that could be compared; nan where there are none."""
-    judged = [c for c in comparisons if c.verdict in (AGREES, DIFFERS)]
-    return sum(c.verdict == AGREES for c in judged) / len(judged) if judged else math.nan

@@ -22,15 +22,9 @@ MOST_JITTER = 1e-2  # of the diagonal of a tensor
 
 @dataclass(frozen=True, eq=False)
 class Cholesky:
-    """One factor.
+    """One factor. A NumPy array is in Fortran order, and its upper triangle may hold anything."""
 
-    Attributes
-    ----------
-    lower : array of shape (n, n)
-        `L`. A NumPy array is in Fortran order, and its upper triangle may hold anything.
-    """
-
-    lower: Array
+    lower: Array  # (n, n): `L`
 
     @property
     def size(self) -> int:
@@ -76,13 +70,10 @@ class Cholesky:
 class Whitener:
     """Many factors, of tensors.
 
-    Attributes
-    ----------
-    inverse : array of shape (..., n, n)
-        `L^-1`. Where a row and its column are zero they stand for nothing: matrices of several sizes are side by side.
+    Where a row and its column are zero they stand for nothing: matrices of several sizes are side by side.
     """
 
-    inverse: Array
+    inverse: Array  # (..., n, n): `L^-1`
 
     @property
     def size(self) -> Array:

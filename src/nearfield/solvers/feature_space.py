@@ -18,23 +18,13 @@ class FeatureSpace:
 
     With `A = diag(precision) + sum w phi phi'` and `B = sum w phi t'`: mean `phi' A^-1 B`, variance `phi' A^-1 phi`.
     Arrays are NumPy's, or tensors, which may have leading dimensions, shape (...): one model for each set of points.
-
-    Attributes
-    ----------
-    factor : Factor
-        Of `A`, (..., D, D).
-    coefficients : array of shape (..., D, k + 1)
-        `A^-1 B`. The last target is the constant 1; see `Statistics`.
-    precision : array of shape (D,)
-        Prior precision of each coefficient.
-    cross, targets, log_weight, n
-        See `Statistics`.
+    The last target is the constant 1; see `Statistics`.
     """
 
-    factor: Factor
-    coefficients: Floats
-    precision: Floats
-    cross: Floats
+    factor: Factor  # of `A`, (..., D, D)
+    coefficients: Floats  # (..., D, k + 1): `A^-1 B`
+    precision: Floats  # (D,): prior precision of each coefficient
+    cross: Floats  # for this and the rest see `Statistics`
     targets: Floats
     log_weight: float
     n: int
@@ -62,16 +52,13 @@ class FeatureSpace:
         half = self.factor.whiten(rows)
         return half.mT @ half
 
-    def log_likelihood(self) -> Floats:
+    def log_likelihood(self) -> Array:
         """Log marginal likelihood of each target, (..., k + 1), as if it were alone."""
         xp = namespace(self.cross)
         squares = xp.linalg.diagonal(self.targets).clip(min=0.0)
         explained = column_products(self.cross, self.coefficients)
         prior = xp.sum(xp.log(xp.astype(self.precision, xp.float64)))
-        result: Floats = log_density(
-            squares - explained, self.factor.log_determinant() - prior - self.log_weight, self.n
-        )
-        return result
+        return log_density(squares - explained, self.factor.log_determinant() - prior - self.log_weight, self.n)
 
     def statistics(self) -> Statistics:
         """The sums that the model was made of, to go on from."""

@@ -16,26 +16,14 @@ class KernelSpace:
 
     Targets have their mean already taken out. Arrays are NumPy's, or tensors, which may have leading dimensions, shape
     (...): one process for each set of points, the smaller ones padded.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    X : array of shape (..., n, d)
-    noise : array of shape (..., n)
-    factor : Factor
-        Of `K + diag(noise)`, (..., n, n); zero where padding stands for no point.
-    coefficients : array of shape (..., n, k)
-        `(K + diag(noise))^-1 y`.
-    quadratic : array of shape (..., k)
-        `y' (K + diag(noise))^-1 y` of each target.
     """
 
     kernel: Kernel
-    X: Floats
-    noise: Floats
-    factor: Factor
-    coefficients: Floats
-    quadratic: Floats
+    X: Floats  # (..., n, d)
+    noise: Floats  # (..., n)
+    factor: Factor  # of `K + diag(noise)`, (..., n, n); zero where padding stands for no point
+    coefficients: Floats  # (..., n, k): `(K + diag(noise))^-1 y`
+    quadratic: Floats  # (..., k): `y' (K + diag(noise))^-1 y` of each target
 
     @classmethod
     def from_points(
@@ -96,10 +84,9 @@ class KernelSpace:
         half = self.factor.whiten(self.kernel(X, self.X).mT, overwrite=True)
         return self.kernel(X, X) - half.mT @ half
 
-    def log_likelihood(self) -> Floats:
+    def log_likelihood(self) -> Array:
         """Log marginal likelihood of each target, (..., k)."""
-        result: Floats = log_density(self.quadratic, self.factor.log_determinant(), self.factor.size)
-        return result
+        return log_density(self.quadratic, self.factor.log_determinant(), self.factor.size)
 
     def take(self, chosen: Array) -> KernelSpace:
         """Of several processes, those at the indices `chosen` of the first dimension."""

@@ -23,26 +23,14 @@ class Statistics:
 
     The constant 1 rides along as a last target, so that the mean of `y` may be taken out, and may change, afterwards.
     Arrays are NumPy's, or tensors, which may have leading dimensions, shape (...): sums over several sets of points.
-
-    Attributes
-    ----------
-    gram : array of shape (..., D, D)
-        `sum w phi phi'`. A NumPy array is in Fortran order and holds the lower triangle; the upper one is zero.
-    cross : array of shape (..., D, k + 1)
-        `sum w phi t'`.
-    targets : array of shape (..., k + 1, k + 1)
-        `sum w t t'`.
-    log_weight : float, or array of shape (...)
-        `sum log w`.
-    n : int, or array of shape (...)
-        Number of points.
+    Of `gram`, a NumPy array is in Fortran order and holds the lower triangle; the upper one is zero.
     """
 
-    gram: Floats
-    cross: Floats
-    targets: Floats
-    log_weight: float
-    n: int
+    gram: Floats  # (..., D, D): `sum w phi phi'`
+    cross: Floats  # (..., D, k + 1): `sum w phi t'`
+    targets: Floats  # (..., k + 1, k + 1): `sum w t t'`
+    log_weight: float  # or array of shape (...): `sum log w`
+    n: int  # or array of shape (...): number of points
 
     @classmethod
     def of_weighted(cls, rows: Array, targets: Array, root: Array) -> Statistics:
@@ -72,10 +60,9 @@ class Statistics:
             self.n + other.n,
         )
 
-    def mean(self) -> Floats:
+    def mean(self) -> Array:
         """Weighted mean of `y`, (..., k)."""
-        result: Floats = self.targets[..., -1, :-1] / self.targets[..., -1, -1:]
-        return result
+        return self.targets[..., -1, :-1] / self.targets[..., -1, -1:]
 
     def centred(self, mean: Floats) -> Statistics:
         """The same for targets `(y - mean, 1)`, with a `mean` of shape (k,)."""

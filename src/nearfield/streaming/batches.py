@@ -10,6 +10,8 @@ import numpy as np
 
 from ..common.types import Floats, Integers
 from ..common.validation import column_at_fault
+from ..local.frame import Frame
+from ..local.neighbourhoods import TrainingSet
 
 
 class SourceError(ValueError):
@@ -42,6 +44,16 @@ class Batch:
         y = None if self.y is None else self.y[rows]
         return Batch(self.X[rows], y, None if self.weights is None else self.weights[rows], self.ids[rows])
 
+    def in_frame(self, frame: Frame) -> TrainingSet:
+        """The rows in length scales, with targets less an offset."""
+        return TrainingSet.of(*frame.rows(self.X, self.targets, self.weights))
+
+    def weighed(self) -> tuple[float, Floats]:
+        """Sum of the weights, and weighted sum (k,) of the targets."""
+        if self.weights is None:
+            return float(len(self)), self.targets.sum(axis=0)
+        return float(self.weights.sum()), self.weights @ self.targets
+
     @property
     def targets(self) -> Floats:
         """Targets, which a pass of a fit can rely on."""
@@ -49,11 +61,15 @@ class Batch:
         return self.y
 
 
-def check_batch(X: Any, y: Any, weights: Any, where: str, start: int, with_y: bool = True) -> Batch:
-    """Batch of what a source gave, as float64, or an error that says where it is wrong."""
+def check_batch(
+    X: Any, y: Any, weights: Any, where: str, start: int, with_y: bool = True, n_features: int | None = None
+) -> Batch:
+    """Batch of what a source gave, as float64 and without rows of weight 0, or an error that says where it is wrong."""
     points = _numbers(X, "X", where)
     if points.ndim != 2 or points.shape[1] == 0:
         raise SourceError(f"{where}: X must have two dimensions, rows and columns. Got shape {points.shape}.")
+    if n_features is not None and points.shape[1] != n_features:
+        raise SourceError(f"{where}: X has {points.shape[1]} columns, but {n_features} are expected.")
     targets = None
     if y is not None:
         targets = _numbers(y, "y", where)
@@ -66,7 +82,8 @@ def check_batch(X: Any, y: Any, weights: Any, where: str, start: int, with_y: bo
         weights = _numbers(weights, "sample_weight", where)
         if weights.shape != (len(points),) or np.any(weights < 0):
             raise SourceError(f"{where}: sample weights must be one number of at least 0 for each row.")
-    return Batch(points, targets, weights, np.arange(start, start + len(points)))
+    batch = Batch(points, targets, weights, np.arange(start, start + len(points)))
+    return batch if weights is None or np.all(weights > 0) else batch[weights > 0]
 
 
 def _numbers(values: Any, name: str, where: str) -> Floats:

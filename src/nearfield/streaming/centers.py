@@ -22,36 +22,27 @@ MAX_LATTICE_COLUMNS = 3  # beyond, space is too wide for lattices
 
 @dataclass(frozen=True, eq=False)
 class Occupied:
-    """Occupied cells of a lattice, in lexicographic order.
+    """Occupied cells of a lattice, in lexicographic order."""
 
-    Attributes
-    ----------
-    cells : ndarray of shape (C, d)
-    counts : ndarray of shape (C,)
-        Points in each.
-    low, high : ndarrays of shape (C, d)
-        Bounding box of these points.
-    """
-
-    cells: Integers
-    counts: Integers
-    low: Floats
-    high: Floats
+    cells: Integers  # (C, d)
+    counts: Integers  # (C,): points in each
+    low: Floats  # (C, d): bounding box of these points
+    high: Floats  # (C, d)
 
     def with_radius(self, lattice: Lattice, places: Floats, radius: float) -> tuple[Integers, Integers]:
         """Pairs of places and cells that may have points within `radius` of the place."""
         reach = radius + 0.5 * lattice.side * len(lattice.origin) ** 0.5
-        found = cKDTree(lattice.middles(self.cells)).query_ball_point(places, reach * (1 + 1e-9))
-        place = np.repeat(np.arange(len(places)), [len(f) for f in found])
-        cell = np.concatenate([np.asarray(f, dtype=np.int64) for f in found]) if len(found) else np.empty(0, np.int64)
+        within = cKDTree(lattice.middles(self.cells)).query_ball_point(places, reach * (1 + 1e-9))
+        place = np.repeat(np.arange(len(places)), [len(f) for f in within])
+        cell = np.concatenate([np.asarray(f, dtype=np.int64) for f in within]) if len(within) else np.empty(0, np.int64)
         near = _gap(places[place], self.low[cell], self.high[cell]) <= radius * (1 + 1e-9)
         return place[near], cell[near]
 
     def neighbours(self, lattice: Lattice, places: Floats, radius: float | None) -> tuple[Floats, Floats]:
         """Least and largest number of points that may be within `radius` of each place."""
         if radius is None:
-            every = np.full(len(places), float(self.counts.sum()))
-            return every, every
+            n_all = np.full(len(places), float(self.counts.sum()))
+            return n_all, n_all
         place, cell = self.with_radius(lattice, places, radius)
         corner = np.maximum(np.abs(self.low[cell] - places[place]), np.abs(self.high[cell] - places[place]))
         whole = np.linalg.norm(corner, axis=1) <= radius * (1 - 1e-9)
@@ -111,7 +102,7 @@ def _grouped(cells: Integers, counts: Integers, low: Floats, high: Floats) -> Oc
     )
 
 
-class Net(Reduction):
+class FurtherCenters(Reduction):
     """Further centres, such that every point has one within `spacing`."""
 
     def __init__(self, centers: Floats, spacing: float, unit: Floats) -> None:
@@ -141,12 +132,12 @@ def grid(occupied: Occupied, lattice: Lattice, spacing: float) -> Placement:
     return Placement(centers, spacing, lattice, occupied.cells)
 
 
-def opened_cells(placement: Placement, occupied: Occupied, radius: float, every: bool) -> Integers:
+def opened_cells(placement: Placement, occupied: Occupied, radius: float, covered: bool) -> Integers:
     """Cells whose own model may be asked for: not covered by the centres, but with data in reach.
 
     Parameters
     ----------
-    every : bool
+    covered : bool
         Covered cells too, for predictions that are blended.
     """
     lattice, spacing = placement.lattice, placement.spacing
@@ -158,12 +149,12 @@ def opened_cells(placement: Placement, occupied: Occupied, radius: float, every:
     offsets = offsets[_gap(offsets * side, np.full(d, -side / 2), np.full(d, side / 2)) <= radius * (1 + 1e-9)]
     memory.require(
         8.0 * 3 * d * len(offsets) * len(occupied.cells),
-        f"The surroundings of {len(occupied.cells)} occupied cells",
+        f"The cells around {len(occupied.cells)} occupied ones",
         "open_centers=False leaves them out.",
     )
     around, _ = group_rows((occupied.cells[:, None] + offsets).reshape(-1, d))
     around = around[occupied.neighbours(lattice, lattice.middles(around), radius)[1] > 0]
-    if every or len(placement.centers) == 0:
+    if covered or len(placement.centers) == 0:
         return around
     middles = lattice.middles(around)
     _, nearest = cKDTree(placement.centers).query(middles)

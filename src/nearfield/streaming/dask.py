@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any
 
 import dask
@@ -12,7 +13,7 @@ import numpy as np
 
 from ..common.threads import n_threads
 from ..local.engine import RaggedEngine
-from .batches import Batch, SourceError, check_batch
+from .batches import check_batch
 from .passes import Reduction
 from .source import SAMPLE_ROWS, Source
 
@@ -45,20 +46,14 @@ class DaskSource(Source):
             X = X.rechunk({1: -1})
             self.sizes = tuple(X.chunks[0])
             self.n_rows = None if np.isnan(sum(self.sizes)) else int(sum(self.sizes))
-            self._partitions = self._beside(_tasks(X), y, sample_weight)
+            joined = None
         else:
-            self._partitions = _joined(X, y, sample_weight) or self._of_frame(X, y, sample_weight)
-            self.sizes = (np.nan,) * len(self._partitions)
-
-    def _of_frame(self, X: Any, y: Any, sample_weight: Any) -> list[Any]:
-        """Partitions of a data frame and of what does not come from the same frame."""
-        tasks = _tasks(X)
-        self.sizes = (np.nan,) * len(tasks)
-        return self._beside(tasks, y, sample_weight)
-
-    def _beside(self, tasks: list[Any], y: Any, sample_weight: Any) -> list[Any]:
-        """Tasks of X, targets and weights, one triple per partition."""
-        return list(zip(tasks, self._aligned(y, "y"), self._aligned(sample_weight, "sample_weight"), strict=True))
+            joined = _joined(X, y, sample_weight)
+            self.sizes = (np.nan,) * (X.npartitions if joined is None else len(joined))
+        # Tasks of X, targets and weights, one triple per partition.
+        self._partitions = joined or list(
+            zip(_tasks(X), self._aligned(y, "y"), self._aligned(sample_weight, "sample_weight"), strict=True)
+        )
 
     def _aligned(self, values: Any, name: str) -> list[Any]:
         """Tasks of the partitions of `values`, cut as those of X."""
@@ -199,11 +194,8 @@ def _step(
     n, state = (0, reduction.start()) if before is None else (before[0], reduction.owned(before[1]))
     if len(X) == 0:
         return n, state
-    batch = _checked(number, X, y, weights)
-    if reduction.n_features is not None and batch.X.shape[1] != reduction.n_features:
-        raise SourceError(
-            f"Partition {number}: X has {batch.X.shape[1]} columns, but {reduction.n_features} are expected."
-        )
+    where, first = f"Partition {number}", number << PARTITION_BITS
+    batch = check_batch(X, y, weights, where, first, n_features=reduction.n_features)
     for start in range(0, len(batch), reduction.batch_rows):
         state = reduction.update(state, batch[start : start + reduction.batch_rows])
     return n + len(batch), state
@@ -212,11 +204,6 @@ def _step(
 def _parts_of(reduction: Reduction, counted: tuple[int, Any]) -> tuple[int, list[Any]]:
     n, state = counted
     return n, reduction.split(state)
-
-
-def _checked(number: int, X: Any, y: Any, weights: Any) -> Batch:
-    batch = check_batch(X, y, weights, f"Partition {number}", number << PARTITION_BITS)
-    return batch if batch.weights is None else batch[batch.weights > 0]
 
 
 def _tree(reduction: Any, states: list[Any]) -> Any:
@@ -228,10 +215,7 @@ def _tree(reduction: Any, states: list[Any]) -> Any:
 
 
 def _merged(reduction: Reduction, states: list[Any]) -> Any:
-    merged = states[0]
-    for state in states[1:]:
-        merged = reduction.merge(merged, state)
-    return merged
+    return reduce(reduction.merge, states)
 
 
 def _finished(reduction: Reduction, states: list[Any]) -> Any:

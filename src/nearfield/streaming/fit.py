@@ -9,6 +9,7 @@ import numpy as np
 from ..common import memory
 from ..common.types import Floats, Integers
 from ..common.warnings import warn
+from ..hyperparameters.blocks import Block
 from ..hyperparameters.learning import Learned, LearningRequest, Progress, learn_hyperparameters
 from ..local import centers as local_centers
 from ..local import choosing
@@ -27,9 +28,7 @@ from .neighbours import make_blocks, neighbourhood_maker
 from .passes import Passes, Sampled
 from .predictor import StreamedPredictor
 from .source import Source
-from .sums import LocalSums, Noise, limit_of
-
-BLOCKS = 64
+from .sums import LocalSums, limit_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,21 +55,16 @@ class SourceData:
 
     def learn(self, request: LearningRequest, rng: np.random.RandomState) -> Learned:
         """See `TrainingData`; from a few neighbourhoods of all data."""
-        rows, sampled = self.sampled.rows, self.sampled
-        return learn_hyperparameters(
-            rows.X,
-            rows.targets - sampled.mean,
-            rows.weights,
-            request,
-            rng,
-            make_blocks=lambda: make_blocks(self.passes, sampled, sampled.mean, BLOCKS, request.ard, rng),
-        )
+        X, y, weights = self.sampled.centred()
+
+        def blocks() -> list[Block]:
+            return make_blocks(self.passes, self.sampled, request.ard, rng)
+
+        return learn_hyperparameters(X, y, weights, request, rng, blocks)
 
     def in_frame(self, frame: Frame) -> FramedSource:
         """See `TrainingData`."""
-        rows = self.sampled.rows
-        sample = TrainingSet.of(*frame.rows(rows.X, rows.targets, rows.weights))
-        return FramedSource(self.passes, self.sampled, frame, sample)
+        return FramedSource(self.passes, self.sampled, frame, self.sampled.rows.in_frame(frame))
 
 
 @dataclass(eq=False)
@@ -89,9 +83,8 @@ class FramedSource:
 
     def choose(self, request: LocalRequest, rng: np.random.RandomState) -> Choice:
         """See `FramedData`."""
-        frame = self.frame
-        worlds = neighbourhood_maker(self.passes, self.sampled, frame.unit, frame.offset, _noise(frame))
-        return choosing.choose(request, frame.kernel, self.sample, rng, n_samples=self.sampled.n, worlds=worlds)
+        make = neighbourhood_maker(self.passes, self.sampled, self.frame)
+        return choosing.choose(request, self.frame.kernel, self.sample, rng, n_samples=self.sampled.n, worlds=make)
 
     def place(self, request: LocalRequest, choice: Choice, rng: np.random.RandomState) -> tuple[Placement, float]:
         """See `FramedData`; centres of all rows, in passes of their own."""
@@ -111,8 +104,8 @@ class FramedSource:
         else:
             placement = replace(local_centers.place(kind, X, spacing, request.n_centers, rng), lattice=lattice)
             if spacing is not None and isinstance(kind, str) and kind in ("net", "farthest"):
-                further = self.passes.run(centers.Net(placement.centers, spacing, self.frame.unit), "centres")
-                placement = centers.with_centers(placement, further)
+                reduction = centers.FurtherCenters(placement.centers, spacing, self.frame.unit)
+                placement = centers.with_centers(placement, self.passes.run(reduction, "centres"))
         return placement, share_covered(request, placement, X)
 
     def fit(self, request: LocalRequest, candidate: Candidate, placement: Placement) -> StreamedPredictor:
@@ -125,7 +118,7 @@ class FramedSource:
             cells = centers.opened_cells(placement, self.occupied, plan.radius, blend)
         opens, cells = self._require_memory(plan, placement, cells, opens)
         places = centers.places(placement, cells)
-        sums = LocalSums(plan, places, self.frame.unit, self.frame.offset, _noise(self.frame), request.n_jobs)
+        sums = LocalSums(plan, places, self.frame, request.n_jobs)
         return StreamedPredictor.of(
             None,
             cells,
@@ -188,7 +181,7 @@ def take_in(
         occupied = passes.run(centers.Cells(placement.lattice, frame.unit), "centres")
         if len(occupied.cells):
             grown = grown.with_cells(centers.opened_cells(placement, occupied, radius, before.for_blending))
-    sums = LocalSums(before.plan, grown.places, frame.unit, frame.offset, _noise(frame), n_jobs, keep_sums=True)
+    sums = LocalSums(before.plan, grown.places, frame, n_jobs, keep_sums=True)
     new = passes.run(sums, "sums")
     state = sums.models(new) if forget else before.state.continued(sums, new)
     predictor = StreamedPredictor.of(before, grown.cells, state)
@@ -196,7 +189,3 @@ def take_in(
     if state.n:
         mean, weight = state.total / state.weight, state.weight
     return fitted.with_predictor(predictor, mean, weight)
-
-
-def _noise(frame: Frame) -> Noise:
-    return Noise(frame.noise.variance, frame.noise.floor)

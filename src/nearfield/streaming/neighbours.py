@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from ..common.arrays import in_units
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
-from ..hyperparameters.blocks import BLOCK_SIZE, NEAR_SHARE, Block
-from ..hyperparameters.likelihood import packed_distances
+from ..hyperparameters.blocks import NEAR, Block, far_ranks
+from ..hyperparameters.composite import N_BLOCKS
 from ..kernels import Kernel
+from ..local.frame import Frame
 from ..local.neighbourhoods import TrainingSet
 from ..local.probes import (
     MAX_AVERAGED_COLUMNS,
@@ -34,7 +34,6 @@ from ..local.probes import (
 )
 from .batches import Batch, concatenated
 from .passes import Passes, Reduction, Sampled, mixed
-from .sums import Noise
 
 # ---- blocks, for learning ----------------------------------------------------------------------------------------
 
@@ -68,39 +67,22 @@ class Nearest(Reduction):
 
 
 def make_blocks(
-    passes: Passes, sampled: Sampled, mean: Floats, n_blocks: int, ard: bool, rng: np.random.RandomState
+    passes: Passes, sampled: Sampled, ard: bool, rng: np.random.RandomState, n_blocks: int = N_BLOCKS
 ) -> list[Block]:
     """Blocks as `blocks.make_blocks` has them: nearest neighbours among all data, and some of the sample from afar."""
     X = sampled.rows.X
     scale = X.std(axis=0) if ard else np.ones(X.shape[1])
     scale = np.where(scale > 0, scale, 1.0)
-    near = int(NEAR_SHARE * BLOCK_SIZE)
     seeds = rng.choice(len(X), min(n_blocks, len(X)), replace=False)
-    nearest = passes.run(Nearest(X[seeds], scale, near), "neighbourhoods for learning")
-    pool = rng.choice(len(X), min(len(X), 5000), replace=False)
-    return [
-        _block(batch, sampled.rows[pool], X[seed], scale, mean, ard, rng)
-        for seed, batch in zip(seeds, nearest, strict=True)
-    ]
-
-
-def _block(
-    near: Batch, pool: Batch, seed: Floats, scale: Floats, mean: Floats, ard: bool, rng: np.random.RandomState
-) -> Block:
-    far = BLOCK_SIZE - int(NEAR_SHARE * BLOCK_SIZE)
-    order = np.argsort(np.sum(((pool.X - seed) / scale) ** 2, axis=1))
-    order = order[~np.isin(pool.ids[order], near.ids)]
-    rows = near
-    if len(order):
-        edges = np.exp(np.linspace(0.0, np.log(len(order)), far + 1))
-        ranks = np.unique((edges[:-1] + rng.random_sample(far) * np.diff(edges)).astype(np.int64).clip(1, len(order)))
-        rows = concatenated([near, pool[order[ranks - 1]]])
-    return Block(
-        rows.X,
-        rows.targets - mean,
-        None if rows.weights is None else 1.0 / rows.weights,
-        None if ard else packed_distances(rows.X),
-    )
+    nearest = passes.run(Nearest(X[seeds], scale, NEAR), "neighbourhoods for learning")
+    pool = sampled.rows[rng.choice(len(X), min(len(X), 5000), replace=False)]
+    blocks = []
+    for seed, near in zip(X[seeds], nearest, strict=True):
+        order = np.argsort(np.sum(((pool.X - seed) / scale) ** 2, axis=1))
+        order = order[~np.isin(pool.ids[order], near.ids)]
+        rows = concatenated([near, pool[order[far_ranks(len(order), rng)]]]) if len(order) else near
+        blocks.append(Block.of(rows.X, rows.targets - sampled.mean, rows.weights, ard))
+    return blocks
 
 
 # ---- neighbourhoods of probes, for tuning ------------------------------------------------------------------------
@@ -108,17 +90,10 @@ def _block(
 
 @dataclass(frozen=True, eq=False)
 class KeyedSample:
-    """What is kept of a neighbourhood so far.
-
-    Attributes
-    ----------
-    sample : NeighbourhoodSample
-    keys : ndarray of shape (n,)
-        A random number for each row, by which a random subset is kept.
-    """
+    """What is kept of a neighbourhood so far."""
 
     sample: NeighbourhoodSample
-    keys: NDArray[np.uint64]
+    keys: NDArray[np.uint64]  # (n,): a random number for each row, by which a random subset is kept
 
     def __add__(self, other: KeyedSample) -> KeyedSample:
         return KeyedSample(self.sample + other.sample, np.concatenate([self.keys, other.keys]))
@@ -137,24 +112,13 @@ class SamplesAround(Reduction):
     set_aside : list of ndarray
         Ids of rows to leave out, for each origin.
     radius : float
-    unit, offset, noise
-        See `LocalSums`.
+    frame : Frame
     seed : int
         Of the keys.
     """
 
-    def __init__(
-        self,
-        origins: Floats,
-        set_aside: list[Integers],
-        radius: float,
-        unit: Floats,
-        offset: Floats,
-        noise: Noise,
-        seed: int = 0,
-    ) -> None:
-        self.origins, self.set_aside, self.radius = origins, set_aside, radius
-        self.unit, self.offset, self.noise, self.seed = unit, offset, noise, seed
+    def __init__(self, origins: Floats, set_aside: list[Integers], radius: float, frame: Frame, seed: int = 0) -> None:
+        self.origins, self.set_aside, self.radius, self.frame, self.seed = origins, set_aside, radius, frame, seed
         self.n_features = origins.shape[1]
         self.n_jobs: int | None = None
 
@@ -164,9 +128,7 @@ class SamplesAround(Reduction):
 
     def update(self, state: list[KeyedSample], batch: Batch) -> list[KeyedSample]:
         """See `Reduction`."""
-        data = TrainingSet.of(
-            in_units(batch.X, self.unit), batch.targets - self.offset, self.noise(len(batch), batch.weights)
-        )
+        data = batch.in_frame(self.frame)
         keys = mixed(batch.ids, self.seed)
 
         def sample(i: int) -> KeyedSample:
@@ -204,9 +166,7 @@ class SamplesAround(Reduction):
         return KeyedSample(sample, np.zeros(len(sample.X), dtype=np.uint64))
 
 
-def neighbourhood_maker(
-    passes: Passes, sampled: Sampled, unit: Floats, offset: Floats, noise: Noise
-) -> Callable[..., list[ProbeNeighbourhood]]:
+def neighbourhood_maker(passes: Passes, sampled: Sampled, frame: Frame) -> Callable[..., list[ProbeNeighbourhood]]:
     """Stand-in for `probes.make_neighbourhoods` that takes the neighbours from all data, not just from the sample."""
     ids, n_all = sampled.rows.ids, sampled.n
 
@@ -225,7 +185,7 @@ def neighbourhood_maker(
         reference = reference_plan(kernel, radius, d)
         origins = data.X[[probes[0] for probes in drawn]]
         seed = int(rng.randint(2**31 - 1))
-        reduction = SamplesAround(origins, [ids[probes] for probes in drawn], radius, unit, offset, noise, seed)
+        reduction = SamplesAround(origins, [ids[probes] for probes in drawn], radius, frame, seed)
         samples = passes.run(reduction, "neighbourhoods for tuning")
 
         def make(i: int) -> ProbeNeighbourhood:

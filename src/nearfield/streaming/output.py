@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..common.files import atomic
 from ..common.types import Floats
 from .batches import Batch, SourceError, rebatched
 from .inputs import as_source
 from .source import Source
+from .tables import write_table
 
 PREDICTED_ROWS = 1 << 18  # at a time: so many that each centre has work worth the call
 
@@ -86,12 +86,7 @@ def predict_source(model: Any, source: Source, return_std: bool, include_noise: 
 
 
 def predict_to(
-    model: Any,
-    source: Any,
-    path: str | os.PathLike[str],
-    *,
-    return_std: bool = True,
-    include_noise: bool = False,
+    model: Any, source: Any, path: str | os.PathLike[str], *, return_std: bool = True, include_noise: bool = False
 ) -> int:
     """Write predictions for a source to a Parquet or CSV file, one row for each of the source's, in their order.
 
@@ -119,39 +114,14 @@ def predict_to(
     target = Path(path)
     if target.suffix not in (".parquet", ".pq", ".csv"):
         raise ValueError(f"The 'path' argument must end in .parquet, .pq or .csv. Got {str(target)!r}.")
-    try:
-        import pyarrow
-    except ImportError:
-        raise ImportError("Files of predictions need pyarrow: pip install 'nearfield[parquet]'.") from None
-    try:
-        with atomic(target) as temporary:
-            return _write(model, source, temporary, return_std, include_noise)
-    except (OSError, pyarrow.ArrowException) as error:
-        if isinstance(error, OSError) and error.filename is not None:
-            raise
-        code = getattr(error, "errno", None) or 5
-        raise OSError(
-            code, f"predictions could not be written ({' '.join(str(error).split())})", str(target)
-        ) from error
-
-
-def _write(model: Any, source: Source, path: Path, return_std: bool, include_noise: bool) -> int:
-    import pyarrow
-    import pyarrow.csv
-    import pyarrow.parquet
-
     check_is_fitted(model, "kernel_")
-    k = len(model.y_mean_)
+    k, n = len(model.y_mean_), 0
     kinds = ("mean", "std") if return_std else ("mean",)
     names = [kind if k == 1 else f"{kind}_{i}" for kind in kinds for i in range(k)]
-    schema = pyarrow.schema([(name, pyarrow.float64()) for name in names])
-    opener = pyarrow.csv.CSVWriter if path.suffix == ".csv" else pyarrow.parquet.ParquetWriter
-    n = 0
-    with opener(str(path), schema) as writer:
+    with write_table(str(target), names, ["float64"] * len(names)) as writer:
         batches = rebatched(_rows(model, source), PREDICTED_ROWS)
-        for mean, std in _predictions(model, batches, return_std, include_noise):
-            answers = [values.reshape(len(mean), k) for values in (mean, std) if values is not None]
-            columns = [pyarrow.array(column) for column in np.concatenate(answers, axis=1).T]
-            writer.write_batch(pyarrow.record_batch(columns, schema=schema))
-            n += len(mean)
+        for answers in _predictions(model, batches, return_std, include_noise):
+            columns = [values.reshape(-1, k) for values in answers if values is not None]
+            writer.write(list(np.concatenate(columns, axis=1).T))
+            n += len(columns[0])
     return n

@@ -117,36 +117,25 @@ def mixed(ids: Integers, seed: int) -> NDArray[np.uint64]:
 
 @dataclass(eq=False)
 class Sampled:
-    """A random sample of the rows, and a few sums over all of them.
+    """A random sample of the rows, and a few sums over all of them."""
 
-    Attributes
-    ----------
-    batches : list of Batch
-        Candidates for the sample; `Sample.finish` leaves one, in row order.
-    n : int
-        Number of all rows.
-    low, high : ndarrays of shape (d,)
-    weight : float
-        Sum of the weights.
-    total : ndarray of shape (k,)
-        Weighted sum of the targets.
-    least, most : ndarrays of shape (k,)
-        Extremes of the targets.
-    """
-
-    batches: list[Batch]
-    n: int = 0
-    low: Any = np.inf
-    high: Any = -np.inf
-    weight: float = 0.0
-    total: Any = 0.0
-    least: Any = np.inf
-    most: Any = -np.inf
+    batches: list[Batch]  # candidates for the sample; `Sample.finish` leaves one, in row order
+    n: int = 0  # number of all rows
+    low: Any = np.inf  # (d,): extremes of the points
+    high: Any = -np.inf  # (d,)
+    weight: float = 0.0  # sum of the weights
+    total: Any = 0.0  # (k,): weighted sum of the targets
+    least: Any = np.inf  # (k,): extremes of the targets
+    most: Any = -np.inf  # (k,)
 
     @property
     def rows(self) -> Batch:
         """The sample."""
         return self.batches[0]
+
+    def centred(self) -> tuple[Floats, Floats, Floats | None]:
+        """Points, targets less their mean, and weights of the sample."""
+        return self.rows.X, self.rows.targets - self.mean, self.rows.weights
 
     @property
     def mean(self) -> Floats:
@@ -169,17 +158,9 @@ class Sample(Reduction):
 
     def update(self, state: Sampled, batch: Batch) -> Sampled:
         """See `Reduction`."""
-        y, w = batch.targets, batch.weights
-        new = Sampled(
-            [batch],
-            len(batch),
-            batch.X.min(axis=0),
-            batch.X.max(axis=0),
-            float(len(batch) if w is None else w.sum()),
-            y.sum(axis=0) if w is None else w @ y,
-            y.min(axis=0),
-            y.max(axis=0),
-        )
+        X, y = batch.X, batch.targets
+        bounds = X.min(axis=0), X.max(axis=0)
+        new = Sampled([batch], len(batch), *bounds, *batch.weighed(), y.min(axis=0), y.max(axis=0))
         return self.merge(state, new)
 
     def merge(self, first: Sampled, second: Sampled) -> Sampled:
@@ -210,7 +191,7 @@ class Sample(Reduction):
         return [replace(state, batches=[self._kept(state.batches)]) if state.batches else state]
 
     def _kept(self, batches: list[Batch]) -> Batch:
-        every = concatenated(batches)
-        if len(every) <= self.size:
-            return every
-        return every[np.argpartition(mixed(every.ids, self.seed), self.size - 1)[: self.size]]
+        rows = concatenated(batches)
+        if len(rows) <= self.size:
+            return rows
+        return rows[np.argpartition(mixed(rows.ids, self.seed), self.size - 1)[: self.size]]

@@ -18,27 +18,13 @@ from .sums import Finished
 
 @dataclass(frozen=True, eq=False)
 class StreamedPredictor(Predictor):
-    """Local models without the data they came from.
+    """Local models without the data they came from."""
 
-    Attributes
-    ----------
-    cells : ndarray of shape (O, d)
-        Cells of the lattice opened beforehand, for test points far from all centres.
-    opened : list of LocalModel or None
-        Their models; None where a cell turned out to have no data in reach.
-    state : Finished
-        Everything, by number of the place, to go on from: first the centres, then the opened cells.
-    width : int
-        Number of targets and one more.
-    for_blending : bool
-        Whether covered cells were opened too, as blended predictions need them.
-    """
-
-    cells: Integers
-    opened: list[LocalModel | None]
-    state: Finished
-    width: int
-    for_blending: bool
+    cells: Integers  # (O, d): cells of the lattice opened beforehand, for test points far from all centres
+    opened: list[LocalModel | None]  # their models; None where a cell turned out to have no data in reach
+    state: Finished  # everything, by number of the place, to go on from: first the centres, then the opened cells
+    width: int  # number of targets and one more
+    for_blending: bool  # whether covered cells were opened too, as blended predictions need them
 
     @classmethod
     def of(cls, before: Predictor | None, cells: Integers, state: Finished, **fields: Any) -> StreamedPredictor:
@@ -48,17 +34,12 @@ class StreamedPredictor(Predictor):
             fields = {name: getattr(before, name) for name in names}
         plan, placement, width = fields["plan"], fields["placement"], fields["width"]
         n, d = placement.centers.shape
-        prior: LocalModel | None = None
-        models: list[LocalModel] = []
-        for i in range(n):
-            model = state.models.get(i)
-            if model is None:  # a centre without data, as when all was forgotten
-                if prior is None:
-                    prior = fit_one(plan, np.empty((0, d)), np.empty((0, width)), np.empty(0))
-                model = prior
-            models.append(model)
+        models = {i: state.models[i] for i in range(n) if i in state.models}
+        if len(models) < n:  # centres without data, as when all was forgotten
+            prior = fit_one(plan, np.empty((0, d)), np.empty((0, width)), np.empty(0))
+            models = dict.fromkeys(range(n), prior) | models
         opened = [state.models.get(n + i) for i in range(len(cells))]
-        return cls(models=models, cells=cells, opened=opened, state=state, **fields)
+        return cls(models=[models[i] for i in range(n)], cells=cells, opened=opened, state=state, **fields)
 
     @property
     def n_samples(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..common.validation import is_whole
 from .batches import Batch, SourceError, check_batch, rebatched
 from .passes import Reduction
 
@@ -40,9 +41,7 @@ class Source:
     single_target: bool = True
 
     def __init__(self, sample_size: int = SAMPLE_ROWS) -> None:
-        if not isinstance(sample_size, int | np.integer) or isinstance(sample_size, bool) or sample_size < 2:
-            raise ValueError(f"The 'sample_size' argument must be an integer of at least 2. Got {sample_size!r}.")
-        self.sample_size = int(sample_size)
+        self.sample_size = check_count("sample_size", sample_size, 2)
 
     def raw(self) -> Iterator[tuple[Any, Any, Any, str]]:
         """X, y or None, sample weights or None, and where they are from (for messages), batch by batch."""
@@ -63,17 +62,14 @@ class Source:
         for X, y, weights, where in self.raw():
             if len(X) == 0:
                 continue
-            batch = check_batch(X, y if with_y else None, weights if with_y else None, where, start, with_y)
-            if n_features is not None and batch.X.shape[1] != n_features:
-                raise SourceError(f"{where}: X has {batch.X.shape[1]} columns, but {n_features} are expected.")
+            y, weights = (y, weights) if with_y else (None, None)
+            batch = check_batch(X, y, weights, where, start, with_y, n_features)
             n_features = batch.X.shape[1]
             if batch.y is not None:
                 if n_targets is not None and batch.y.shape[1] != n_targets:
                     raise SourceError(f"{where}: y has {batch.y.shape[1]} columns, but {n_targets} are expected.")
                 n_targets = batch.y.shape[1]
             start += len(X)
-            if batch.weights is not None and not np.all(batch.weights > 0):
-                batch = batch[batch.weights > 0]
             if len(batch):
                 yield batch
 
@@ -117,7 +113,7 @@ class ArraySource(Source):
             if values is not None and len(values) != len(X):
                 raise ValueError(f"The {name!r} argument has {len(values)} rows, but X has {len(X)}.")
         self.X, self.y, self.sample_weight = X, y, sample_weight
-        self.batch_size, self.n_rows = check_batch_size(batch_size), len(X)
+        self.batch_size, self.n_rows = check_count("batch_size", batch_size), len(X)
         self.single_target = y is None or np.ndim(y) == 1
 
     def raw(self) -> Iterator[tuple[Any, Any, Any, str]]:
@@ -185,8 +181,8 @@ class BatchSource(Source):
             i, n = i + 1, n + len(X)
 
 
-def check_batch_size(value: Any) -> int:
-    """A number of rows, at least one."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"The 'batch_size' argument must be an integer of at least 1. Got {value!r}.")
+def check_count(name: str, value: Any, minimum: int = 1) -> int:
+    """A number of rows given as an argument."""
+    if not is_whole(value, minimum):
+        raise ValueError(f"The {name!r} argument must be an integer of at least {minimum}. Got {value!r}.")
     return int(value)

@@ -11,13 +11,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..common.arrays import in_units
 from ..common.memory import batches
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..common.validation import check_n_targets
+from ..local.frame import Frame
 from ..local.model import LocalModel, fit_one, from_statistics, statistics_of
-from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.statistics import Statistics
@@ -74,40 +73,15 @@ def limit_of(plan: Plan) -> float:
     return float(low)
 
 
-@dataclass(frozen=True, eq=False)
-class Noise:
-    """How noise variances come from sample weights: `variance / weight`, but at least `floor`."""
-
-    variance: float
-    floor: float
-
-    def __call__(self, n: int, weights: Floats | None) -> Floats:
-        """Noise variances of `n` points."""
-        noise = np.full(n, self.variance)
-        return np.maximum(noise if weights is None else noise / weights, self.floor)
-
-
 @dataclass(eq=False)
 class State:
-    """Data of the places that have any, by number of the place, and sums over all points.
-
-    Attributes
-    ----------
-    places : dict of LocalData
-    counts : ndarray of shape (P,), or 0
-        Number of points around each place.
-    n : int
-    weight : float
-        Sum of the weights.
-    total : ndarray of shape (k,), or 0
-        Weighted sum of the targets.
-    """
+    """Data of the places that have any, by number of the place, and sums over all points."""
 
     places: dict[int, LocalData]
-    counts: Any = 0
+    counts: Any = 0  # (P,), or 0: number of points around each place
     n: int = 0
-    weight: float = 0.0
-    total: Any = 0.0
+    weight: float = 0.0  # sum of the weights
+    total: Any = 0.0  # (k,), or 0: weighted sum of the targets
 
 
 class LocalSums(Reduction):
@@ -118,27 +92,14 @@ class LocalSums(Reduction):
     plan : Plan
     places : ndarray of shape (P, d)
         Centres, in length scales.
-    unit : ndarray of shape (d,) or (1,)
-        Length scale.
-    offset : ndarray of shape (k,)
-        What to subtract from the targets.
-    noise : Noise
+    frame : Frame
     n_jobs : int or None
     keep_sums : bool
         Give the sums themselves, to go on with, instead of the models.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        places: Floats,
-        unit: Floats,
-        offset: Floats,
-        noise: Noise,
-        n_jobs: int | None,
-        keep_sums: bool = False,
-    ) -> None:
-        self.plan, self.places, self.unit, self.offset, self.noise = plan, places, unit, offset, noise
+    def __init__(self, plan: Plan, places: Floats, frame: Frame, n_jobs: int | None, keep_sums: bool = False) -> None:
+        self.plan, self.places, self.frame = plan, places, frame
         self.n_jobs, self.n_features, self.limit = n_jobs, places.shape[1], limit_of(plan)
         self.keep_sums = keep_sums
         self.batch_rows = min(max(ROWS_PER_PLACE * len(places), Reduction.batch_rows), MOST_ROWS)
@@ -151,9 +112,8 @@ class LocalSums(Reduction):
 
     def update(self, state: State, batch: Batch) -> State:
         """See `Reduction`."""
-        check_n_targets(batch.targets.shape[1], len(self.offset))
-        noise = self.noise(len(batch), batch.weights)
-        data = TrainingSet.of(in_units(batch.X, self.unit), batch.targets - self.offset, noise)
+        check_n_targets(batch.targets.shape[1], len(self.frame.offset))
+        data = batch.in_frame(self.frame)
 
         def work(run: slice) -> None:
             neighbourhoods = data.neighbourhoods(self.places[run], self.plan.radius)
@@ -164,10 +124,8 @@ class LocalSums(Reduction):
                     state.places[i] = self._together(state.places.get(i), new)
 
         thread_map(work, batches(len(self.places)), self.n_jobs)
-        w = batch.weights
-        state.n += len(batch)
-        state.weight += float(len(batch) if w is None else w.sum())
-        state.total = state.total + (batch.targets.sum(axis=0) if w is None else w @ batch.targets)
+        weight, total = batch.weighed()
+        state.n, state.weight, state.total = state.n + len(batch), state.weight + weight, state.total + total
         return state
 
     def _together(self, first: LocalData | None, second: LocalData) -> LocalData:
@@ -242,19 +200,11 @@ class LocalSums(Reduction):
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """Models of the places that have data, the points of those in kernel space, and sums over all points.
-
-    Attributes
-    ----------
-    models : dict of LocalModel
-    points : dict of Points
-    counts, n, weight, total
-        See `State`.
-    """
+    """Models of the places that have data, the points of those in kernel space, and sums over all points."""
 
     models: dict[int, LocalModel]
     points: dict[int, Points]
-    counts: Integers
+    counts: Integers  # for this and the rest see `State`
     n: int
     weight: float
     total: Any
@@ -272,11 +222,4 @@ class Finished:
                 touched.places[i] = model.statistics()
         fresh = reduction.models(reduction.merge(touched, new))
         points = {i: kept for i, kept in self.points.items() if i not in fresh.models}
-        return Finished(
-            {**self.models, **fresh.models},
-            {**points, **fresh.points},
-            fresh.counts,
-            fresh.n,
-            fresh.weight,
-            fresh.total,
-        )
+        return replace(fresh, models={**self.models, **fresh.models}, points={**points, **fresh.points})

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .batches import SourceError
-from .source import BATCH_ROWS, SAMPLE_ROWS, Source, check_batch_size
+from .source import BATCH_ROWS, SAMPLE_ROWS, Source, check_count
 from .tables import ParquetTable, Table, open_table
 
 
@@ -31,7 +31,7 @@ class TableSource(Source):
         sample_size: int = SAMPLE_ROWS,
     ) -> None:
         super().__init__(sample_size)
-        self.batch_size = check_batch_size(batch_size)
+        self.batch_size = check_count("batch_size", batch_size)
         self.files = _files(path, self.suffixes)
         self.single_target = target is None or isinstance(target, str)
         self.target_names = () if target is None else (target,) if isinstance(target, str) else tuple(target)

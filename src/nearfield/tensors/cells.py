@@ -10,28 +10,20 @@ import numpy as np
 import torch
 
 from ..common.arrays import Array as Tensor
-from ..common.arrays import on_host
-from ..common.memory import batches
+from ..common.arrays import as_doubles
+from ..common.memory import batch_bytes, batches
 from ..local.centers import Lattice, Placement
-from . import memory
 
 MAX_GRID_COLUMNS = 3  # beyond, cells have too many neighbours, and all distances are computed
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhoods:
-    """Points of each centre, one after the other.
+    """Points of each centre, one after the other."""
 
-    Attributes
-    ----------
-    points : tensor of shape (total,)
-        Indices of points.
-    starts, counts : tensors of shape (C,)
-    """
-
-    points: Tensor
-    starts: Tensor
-    counts: Tensor
+    points: Tensor  # (total,): indices of points
+    starts: Tensor  # (C,)
+    counts: Tensor  # (C,)
 
     @classmethod
     def of(cls, points: Tensor, counts: Tensor) -> Neighbourhoods:
@@ -58,8 +50,7 @@ class CellIndex:
         self.side = side
         extents = [floor(s / side) + 1 for s in span]
         self.upper = torch.tensor([e - 1 for e in extents], device=X.device)
-        strides = [prod(extents[i + 1 :]) for i in range(len(extents))]
-        self.strides = torch.tensor(strides, device=X.device)
+        self.strides = _strides(extents, X)
         cells = torch.minimum(((X - self.low) / side).floor().long(), self.upper)
         self.keys, self.order = torch.sort((cells * self.strides).sum(dim=1))
         self.X = X[self.order]
@@ -109,8 +100,8 @@ class CellIndex:
 
 def brute_force(X: Tensor, centers: Tensor, radius: float) -> Neighbourhoods:
     """Points within `radius` of each centre, from all distances."""
-    found = torch.nonzero(_squared_distances(centers, X) <= radius**2)
-    return Neighbourhoods.of(found[:, 1], torch.bincount(found[:, 0], minlength=len(centers)))
+    owner, points = torch.nonzero(_squared_distances(centers, X) <= radius**2).T
+    return Neighbourhoods.of(points, torch.bincount(owner, minlength=len(centers)))
 
 
 def nearest_points(X: Tensor, centers: Tensor, count: int) -> Tensor:
@@ -129,7 +120,7 @@ def nearest_center(centers: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class CellLookup:
-    """Centres that lie one a cell of a lattice: the nearest one, if it is within the reach of a cell's corner."""
+    """Centres that lie one per cell of a lattice: the nearest one, if it is within the reach of a cell's corner."""
 
     def __init__(self, lattice: Lattice, centers: Tensor) -> None:
         self.origin = torch.as_tensor(lattice.origin, dtype=centers.dtype, device=centers.device)
@@ -140,7 +131,7 @@ class CellLookup:
         self.extent = high - self.low + 1
         sizes = self.extent.tolist()
         self.usable = prod(sizes) < 2**62
-        self.strides = torch.tensor([prod(sizes[i + 1 :]) for i in range(len(sizes))], device=centers.device)
+        self.strides = _strides(sizes, centers)
         keys = ((cells - self.low) * self.strides).sum(dim=1)
         self.keys, self.order = torch.sort(keys)
         self.usable = self.usable and bool((self.keys[1:] > self.keys[:-1]).all())
@@ -177,8 +168,7 @@ def place(X: Tensor, spacing: float) -> Placement:
     if prod(sizes) >= 2**62:
         _, owner = torch.unique(cells, dim=0, return_inverse=True)
     else:
-        strides = torch.tensor([prod(sizes[i + 1 :]) for i in range(len(sizes))], device=X.device)
-        _, owner = torch.unique(((cells - low) * strides).sum(dim=1), return_inverse=True)
+        _, owner = torch.unique(((cells - low) * _strides(sizes, X)).sum(dim=1), return_inverse=True)
     n_cells = int(owner.max()) + 1
     index = owner[:, None].expand_as(X)
     box = X.new_empty((n_cells, X.shape[1]))
@@ -188,10 +178,15 @@ def place(X: Tensor, spacing: float) -> Placement:
     return Placement(0.5 * (lowest + highest), spacing, lattice, occupied)
 
 
+def _strides(sizes: list[int], X: Tensor) -> Tensor:
+    """Numbers that make one key of the coordinates of a cell in a box of so many cells along each axis."""
+    return torch.tensor([prod(sizes[i + 1 :]) for i in range(len(sizes))], device=X.device)
+
+
 def covering(X: Tensor, spacing: float) -> Lattice:
     """`Lattice.covering` of points on a device."""
-    low, high = torch.stack([X.amin(dim=0), X.amax(dim=0)]).cpu().numpy().astype(np.float64)
-    return Lattice.covering_box(low, high, lambda: np.median(on_host(X).astype(np.float64), axis=0), spacing)
+    low, high = as_doubles(torch.stack([X.amin(dim=0), X.amax(dim=0)]))
+    return Lattice.covering_box(low, high, lambda: np.median(as_doubles(X), axis=0), spacing)
 
 
 def distances(A: Tensor, B: Tensor) -> Tensor:
@@ -209,8 +204,8 @@ def chunks_of_points(X: Tensor, centers: Tensor) -> list[slice]:
 
 
 def _rows(X: Tensor) -> int:
-    """Rows of a matrix with a column a point that fit into a batch."""
-    return max(int(memory.batch_bytes(X.device) / (4 * X.element_size() * max(len(X), 1))), 1)
+    """Rows of a matrix with a column per point that fit into a batch."""
+    return max(int(batch_bytes(X.device) / (4 * X.element_size() * max(len(X), 1))), 1)
 
 
 def chunks_by_total(sizes: np.ndarray, limit: float) -> list[slice]:

@@ -7,14 +7,17 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from ..common import memory
 from ..common.arrays import Array as Tensor
 from ..common.arrays import indices_like, like, on_host
 from ..local import graded
 from ..local.centers import Placement
 from ..local.plan import Plan
 from ..solvers.kernel_space import KernelSpace
-from . import cells, memory, models
+from . import cells, models
 from .models import Batch, TensorSet
+
+MODEL_SHARE = 0.4  # of what is free, that fitted models may take
 
 
 @dataclass(frozen=True)
@@ -61,14 +64,10 @@ class PaddedEngine:
         return list(models.fit(plan, data, centers))
 
     def update(
-        self,
-        plan: Plan,
-        models: Sequence[Batch],  # noqa: ARG002
-        new: TensorSet,  # noqa: ARG002
-        data: TensorSet,
-        centers: Tensor,
+        self, plan: Plan, models: Sequence[Batch], new: TensorSet, data: TensorSet, centers: Tensor
     ) -> list[Batch]:
-        """See `Engine`; all models are made again."""
+        """See `Engine`."""
+        del models, new  # all models are made again
         self.require_memory(plan, data, centers)
         return self.fit(plan, data, centers)
 
@@ -95,7 +94,7 @@ class PaddedEngine:
 
     def count_neighbours(self, plan: Plan, data: TensorSet, centers: Tensor) -> Tensor:
         """See `Engine`."""
-        return torch.cat([found.counts for _, found in models.neighbourhoods(plan, data, centers)])
+        return torch.cat([near.counts for _, near in models.neighbourhoods(plan, data, centers)])
 
     def require_memory(self, plan: Plan, data: TensorSet, centers: Tensor) -> bool:
         """See `Engine`."""
@@ -106,11 +105,11 @@ class PaddedEngine:
         if sees_all and plan.features is None:
             memory.require(
                 3 * needed,
-                centers.device,
                 f"The exact Gaussian process of {n} samples",
                 "A larger tolerance, or radius and features set by hand, need less.",
+                centers.device,
             )
-        return needed < memory.MODEL_SHARE * memory.available(centers.device)
+        return needed < MODEL_SHARE * memory.available_on(centers.device)
 
     def n_kernel_space(self, batches: Sequence[Batch]) -> int:
         """See `Engine`."""

@@ -8,8 +8,9 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from ..common import memory
 from ..common.arrays import Array as Tensor
-from ..common.arrays import like, on_host, weighted_mean
+from ..common.arrays import as_doubles, like, weighted_mean
 from ..common.types import Floats
 from ..hyperparameters.learning import Learned, LearningRequest
 from ..local import choosing, placing
@@ -19,7 +20,7 @@ from ..local.frame import Frame
 from ..local.neighbourhoods import TrainingSet
 from ..local.predictor import LocalPredictor
 from ..local.request import LocalRequest
-from . import cells, memory
+from . import cells
 from .engine import PaddedEngine
 from .learning import learn
 
@@ -37,9 +38,9 @@ class TensorData:
     def __post_init__(self) -> None:
         memory.require(
             self.X.element_size() * len(self.X) * (6 * self.X.shape[1] + 4 * self.y.shape[1] + 8.0),
-            self.X.device,
             f"A local model of {len(self.X)} samples",
             "Fewer samples, or float32, need less.",
+            self.X.device,
         )
 
     @property
@@ -83,17 +84,17 @@ class FramedTensors:
         """See `FramedData`; measured on the host, unless everything is given."""
         if request.is_complete:
             return choosing.as_given(request, self.frame.kernel, lambda: self._relative_positions(request, rng), rng)
-        arrays = (_on_host(values) for values in (self.X, self.y, self.noise))
+        arrays = (as_doubles(values) for values in (self.X, self.y, self.noise))
         return choosing.choose(request, self.frame.kernel, TrainingSet.of(*arrays), rng)
 
     def _relative_positions(self, request: LocalRequest, rng: np.random.RandomState) -> Floats:
         """Positions relative to a centre, for maps that adapt to them."""
         if request.radius is None:
-            return _on_host(self.X - self.X.mean(dim=0))
+            return as_doubles(self.X - self.X.mean(dim=0))
         rows = rng.choice(len(self.X), min(len(self.X), SAMPLED_CENTERS), replace=False)
         centers = self.X[torch.as_tensor(rows, device=self.X.device)]
         neighbours = cells.brute_force(self.X, centers, request.radius)
-        return _on_host(self.X[neighbours.points] - torch.repeat_interleave(centers, neighbours.counts, dim=0))
+        return as_doubles(self.X[neighbours.points] - torch.repeat_interleave(centers, neighbours.counts, dim=0))
 
     def place(self, request: LocalRequest, choice: Choice, rng: np.random.RandomState) -> tuple[Placement, float]:
         """See `FramedData`; on the device where centres lie on a lattice, else as for NumPy."""
@@ -101,7 +102,7 @@ class FramedTensors:
         on_lattice = isinstance(request.centers, str) and request.centers in ("auto", "grid")
         if on_lattice and spacing is not None and self.X.shape[1] <= cells.MAX_GRID_COLUMNS:
             return cells.place(self.X, spacing), 1.0
-        X = _on_host(self.X)
+        X = as_doubles(self.X)
         placement = placing.place_centers(request, choice.candidate, self.frame, X, rng)
         reach = None if placement.reach is None else like(placement.reach, self.X)
         on_device = Placement(like(placement.centers, self.X), placement.spacing, placement.lattice, reach=reach)
@@ -116,8 +117,3 @@ class FramedTensors:
         if self.X.is_cuda:
             torch.cuda.synchronize(self.X.device)
         return predictor
-
-
-def _on_host(values: Tensor) -> Floats:
-    result: Floats = on_host(values).astype(np.float64)
-    return result

@@ -9,11 +9,12 @@ import torch
 from scipy.linalg import LinAlgError
 
 from ..common.arrays import Array as Tensor
-from ..common.arrays import on_host
+from ..common.arrays import as_doubles, on_host
 from ..common.types import Floats, Integers
-from ..hyperparameters.blocks import LARGEST_SINGLE_BLOCK, Block, near_and_far
+from ..hyperparameters import learning as hyperparameters
+from ..hyperparameters.blocks import LARGEST_SINGLE_BLOCK, Block, LearningData, near_and_far
 from ..hyperparameters.composite import N_BLOCKS
-from ..hyperparameters.learning import Learned, LearningRequest, learn_hyperparameters
+from ..hyperparameters.learning import Learned, LearningRequest
 from ..hyperparameters.scales import N_BLOCKS_ASIDE
 from ..hyperparameters.space import NO_EXTENTS, Extents
 from ..kernels import Kernel
@@ -29,11 +30,11 @@ def learn(
 ) -> Learned:
     """Hyperparameters from points (n, d), centred targets (n, k) and weights (n,) or None on a device."""
     if request.fixed.is_complete:  # nothing to look at the data for
-        learned = learn_hyperparameters(np.zeros((2, X.shape[1])), np.zeros((2, 1)), None, request, rng)
+        data = LearningData(np.zeros((2, X.shape[1])), np.zeros((2, 1)))
     else:
         n_blocks = N_BLOCKS if request.n_scales == 1 else N_BLOCKS + N_BLOCKS_ASIDE
-        sample, prepared = summary(X, y, weights, n_blocks, request.ard, rng)
-        learned = learn_hyperparameters(*sample, None, request, rng, **prepared)
+        data = summary(X, y, weights, n_blocks, request.ard, rng)
+    learned = hyperparameters.learn(data, request, rng)
     if X.dtype == torch.float32 and learned.noise_variance < FLOAT32_NOISE * learned.kernel.variance:
         raise ValueError(
             f"The noise variance {learned.noise_variance:.1e} is below {FLOAT32_NOISE:g} of the signal variance, too "
@@ -44,15 +45,8 @@ def learn(
 
 def summary(
     X: Tensor, y: Tensor, weights: Tensor | None, n_blocks: int, ard: bool, rng: np.random.RandomState
-) -> tuple[tuple[Floats, Floats], dict[str, Any]]:
-    """What `learn_hyperparameters` needs of data on a device.
-
-    Returns
-    -------
-    sample : tuple of ndarrays of shape (m, d) and (m, k)
-        Some points and their targets, on the host.
-    prepared : dict with `blocks`, `extents` and `likelihood`
-    """
+) -> LearningData:
+    """Some points and targets on the host, and what was prepared on the device."""
     n = len(X)
     scale = X.std(dim=0, correction=0) if ard else torch.ones_like(X[0])
     scaled = X / torch.where(scale > 0, scale, 1.0)
@@ -65,21 +59,20 @@ def summary(
 
     groups = [np.arange(n)] if n <= LARGEST_SINGLE_BLOCK else near_and_far(n, n_blocks, rng, nearest, points)
     sample = torch.as_tensor(rng.permutation(n)[:SAMPLE], device=X.device)
-    return (_double(X[sample]), _double(y[sample])), {
-        "blocks": [_block(X, y, weights, group) for group in groups],
-        "extents": _extents(scaled, rng),
-        "likelihood": BlockLikelihood(X.device),
-    }
-
-
-def _double(values: Tensor) -> Floats:
-    result: Floats = on_host(values).astype(np.float64)
-    return result
+    return LearningData(
+        as_doubles(X[sample]),
+        as_doubles(y[sample]),
+        blocks=[_block(X, y, weights, group) for group in groups],
+        extents=_extents(scaled, rng),
+        likelihood=BlockLikelihood(X.device),
+    )
 
 
 def _block(X: Tensor, y: Tensor, weights: Tensor | None, group: Integers) -> Block:
     rows = torch.as_tensor(group, device=X.device)
-    return Block(_double(X[rows]), _double(y[rows]), None if weights is None else 1 / _double(weights[rows]), None)
+    return Block.of(
+        as_doubles(X[rows]), as_doubles(y[rows]), None if weights is None else as_doubles(weights[rows]), ard=True
+    )
 
 
 def _extents(X: Tensor, rng: np.random.RandomState, size: int = 1000) -> Extents:
@@ -91,7 +84,7 @@ def _extents(X: Tensor, rng: np.random.RandomState, size: int = 1000) -> Extents
         return NO_EXTENTS
     near = cells.nearest_points(X, queries, min(n, 8))
     distances = torch.linalg.norm(X[near] - queries[:, None], dim=-1).sort(dim=1).values[:, 1:]
-    return Extents.from_neighbours(_double(distances), _double(queries), extent)
+    return Extents.from_neighbours(as_doubles(distances), as_doubles(queries), extent)
 
 
 class BlockLikelihood:

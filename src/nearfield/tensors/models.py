@@ -1,7 +1,7 @@
 """Many local models at once: batches of centres whose neighbourhoods are of about the same size.
 
 A batch is a rectangle, so the largest of its neighbourhoods sets its width; batches are made of neighbours in size, and
-very large neighbourhoods are summed piece by piece, so that little of any rectangle is empty.
+very large neighbourhoods are summed in several goes, so that little of any rectangle is empty.
 """
 
 from __future__ import annotations
@@ -14,38 +14,28 @@ import numpy as np
 import torch
 
 from ..common.arrays import Array as Tensor
-from ..common.memory import batches
+from ..common.memory import batch_bytes, batches
 from ..common.types import Integers
 from ..local.model import LocalModel, from_statistics, in_kernel_space, mean_and_variance, weighted
 from ..local.plan import Plan
 from ..solvers.statistics import Statistics, total
-from . import cells, memory
+from . import cells
 from .cells import Neighbourhoods
 
 GROWTH = 1.25  # neighbourhoods of a batch differ by at most this factor,
 LEAST_SHARE = 0.05  # unless there are so few of them that it does not matter
-PIECE = 4096  # points that are evaluated together, of one centre
+GROUP = 4096  # points that are evaluated together, of one centre
 TILE = 64  # test points that are evaluated together, of one centre
 
 
 @dataclass(frozen=True, eq=False)
 class TensorSet:
-    """Training data on a device, in units of the length scale, sorted into cells.
+    """Training data on a device, in units of the length scale, sorted into cells."""
 
-    Attributes
-    ----------
-    X : tensor of shape (n, d)
-    y : tensor of shape (n, k + 1)
-        Targets, less a constant, and a last column of ones.
-    noise : tensor of shape (n,)
-    index : CellIndex or None
-        Of the same points in the same order; None where neighbourhoods need no cells.
-    """
-
-    X: Tensor
-    y: Tensor
-    noise: Tensor
-    index: cells.CellIndex | None
+    X: Tensor  # (n, d)
+    y: Tensor  # (n, k + 1): targets, less a constant, and a last column of ones
+    noise: Tensor  # (n,)
+    index: cells.CellIndex | None  # of the same points in the same order; None where neighbourhoods need no cells
 
     @classmethod
     def of(cls, X: Tensor, y: Tensor, noise: Tensor, radius: float | None) -> TensorSet:
@@ -58,24 +48,16 @@ class TensorSet:
 
     @cached_property
     def columns(self) -> tuple[Tensor, Tensor]:
-        """Points and targets, one column a row, to gather from: rows of two or three numbers are slow to fetch."""
+        """Points and targets, one column per row, to gather from: rows of two or three numbers are slow to fetch."""
         return self.X.mT.contiguous(), self.y.mT.contiguous()
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Models of some centres, side by side.
+    """Models of some centres, side by side."""
 
-    Attributes
-    ----------
-    members : ndarray of shape (B,)
-        Which centres.
-    models : LocalModel
-        Theirs; the arrays have a leading dimension of B.
-    """
-
-    members: Integers
-    models: LocalModel
+    members: Integers  # (B,): which centres
+    models: LocalModel  # theirs; the arrays have a leading dimension of B
 
     @property
     def n_bytes(self) -> int:
@@ -87,25 +69,25 @@ def fit(plan: Plan, data: TensorSet, centers: Tensor) -> Iterator[Batch]:
     """Models around all centres, batch by batch."""
     if len(centers) == 0:
         return
-    for part, found in neighbourhoods(plan, data, centers):
-        counts = found.counts.cpu().numpy()
+    for run, near in neighbourhoods(plan, data, centers):
+        counts = near.counts.cpu().numpy()
         for members in _by_size(plan, counts):
             rows = torch.as_tensor(members, device=centers.device)
             width = int(counts[members].max())
             fit_batch = _fit_kernel if plan.takes_kernel_space(width) else _fit_features
-            models = fit_batch(plan, data, centers[part], found, rows, width)
-            yield Batch(members + part.start, models)
+            models = fit_batch(plan, data, centers[run], near, rows, width)
+            yield Batch(members + run.start, models)
 
 
 def neighbourhoods(plan: Plan, data: TensorSet, centers: Tensor) -> Iterator[tuple[slice, Neighbourhoods]]:
     """Neighbourhoods of runs of centres, as many at once as there is room for."""
-    n, room = len(data.X), memory.batch_bytes(centers.device) / 32
+    n, room = len(data.X), batch_bytes(centers.device) / 32
     if plan.radius is None:
         size = n if plan.count is None else min(plan.count, n)
-        every = torch.arange(n, device=centers.device)
+        whole = torch.arange(n, device=centers.device)
         for run in batches(len(centers), max(int(room / size), 1)):
             rows = run.stop - run.start
-            points = every.repeat(rows) if size == n else cells.nearest_points(data.X, centers[run], size).reshape(-1)
+            points = whole.repeat(rows) if size == n else cells.nearest_points(data.X, centers[run], size).reshape(-1)
             yield run, Neighbourhoods.of(points, torch.full((rows,), size, device=centers.device))
     elif data.index is None:
         for run in batches(len(centers), max(int(room / n), 1)):
@@ -115,27 +97,27 @@ def neighbourhoods(plan: Plan, data: TensorSet, centers: Tensor) -> Iterator[tup
             starts, lengths = data.index.strips(centers[part], plan.radius)
             for run in cells.chunks_by_total(lengths.sum(dim=1).cpu().numpy(), room):
                 here = slice(part.start + run.start, part.start + run.stop)
-                found = data.index.within(centers[here], plan.radius, (starts[run], lengths[run]))
-                yield here, _extended(plan, data, centers[here], found)
+                near = data.index.within(centers[here], plan.radius, (starts[run], lengths[run]))
+                yield here, _extended(plan, data, centers[here], near)
 
 
-def _extended(plan: Plan, data: TensorSet, centers: Tensor, found: Neighbourhoods) -> Neighbourhoods:
+def _extended(plan: Plan, data: TensorSet, centers: Tensor, near: Neighbourhoods) -> Neighbourhoods:
     """The same, with the nearest points where the radius holds too few."""
     if plan.count is None:
-        return found
-    few = torch.nonzero(found.counts < min(plan.count, len(data.X))).squeeze(1)
+        return near
+    few = torch.nonzero(near.counts < min(plan.count, len(data.X))).squeeze(1)
     if len(few) == 0:
-        return found
+        return near
     nearest = cells.nearest_points(data.X, centers[few], plan.count)
-    counts = found.counts.clone()
+    counts = near.counts.clone()
     counts[few] = nearest.shape[1]
-    result = Neighbourhoods.of(found.points.new_empty(int(counts.sum())), counts)
+    result = Neighbourhoods.of(near.points.new_empty(int(counts.sum())), counts)
     enough = torch.ones_like(counts, dtype=torch.bool)
     enough[few] = False
-    kept = torch.repeat_interleave(enough, found.counts)
-    owner = torch.repeat_interleave(found.counts)[kept]
-    place = torch.arange(len(found.points), device=centers.device)[kept] - found.starts[owner]
-    result.points[result.starts[owner] + place] = found.points[kept]
+    kept = torch.repeat_interleave(enough, near.counts)
+    owner = torch.repeat_interleave(near.counts)[kept]
+    place = torch.arange(len(near.points), device=centers.device)[kept] - near.starts[owner]
+    result.points[result.starts[owner] + place] = near.points[kept]
     places = result.starts[few, None] + torch.arange(nearest.shape[1], device=centers.device)
     result.points[places] = nearest
     return result
@@ -156,7 +138,7 @@ def _by_size(plan: Plan, counts: Integers) -> Iterator[Integers]:
             width = int(left[start])
             similar = int(np.searchsorted(-left, -width / GROWTH, side="right"))
             enough = start + max(int(least / max(width, 1)), 16)
-            cost = 3.0 * width**2 if side else D * (min(width, PIECE) + 3.0 * D)
+            cost = 3.0 * width**2 if side else D * (min(width, GROUP) + 3.0 * D)
             stop = min(max(similar, enough), start + max(int(_ROOM / max(cost, 1.0)), 1), len(group))
             yield group[start:stop]
             start = stop
@@ -165,31 +147,31 @@ def _by_size(plan: Plan, counts: Integers) -> Iterator[Integers]:
 _ROOM = 2.0**28  # numbers in one batch of models
 
 
-def _gather(
-    data: TensorSet, centers: Tensor, found: Neighbourhoods, rows: Tensor, width: int, offset: int
+def _padded(
+    data: TensorSet, centers: Tensor, near: Neighbourhoods, rows: Tensor, width: int, offset: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Points relative to the centres (B, n, d), targets (B, n, k + 1), noise (B, n), and which are real (B, n)."""
-    points, real = found.rectangle(rows, width, offset)
+    points, real = near.rectangle(rows, width, offset)
     X, y = data.columns
     Z = X[:, points] - centers[rows].mT[:, :, None]
     return Z.movedim(0, -1), y[:, points].movedim(0, -1), data.noise[points], real
 
 
 def _fit_features(
-    plan: Plan, data: TensorSet, centers: Tensor, found: Neighbourhoods, rows: Tensor, width: int
+    plan: Plan, data: TensorSet, centers: Tensor, near: Neighbourhoods, rows: Tensor, width: int
 ) -> LocalModel:
     def sums(offset: int) -> Statistics:
-        size = cells.rounded_up(min(width - offset, PIECE), 16)
-        Z, y, noise, real = _gather(data, centers, found, rows, size, offset)
+        size = cells.rounded_up(min(width - offset, GROUP), 16)
+        Z, y, noise, real = _padded(data, centers, near, rows, size, offset)
         return Statistics.of_weighted(*weighted(plan, Z, y, noise, real=real))
 
-    return from_statistics(plan, total(sums(offset) for offset in range(0, max(width, 1), PIECE)))
+    return from_statistics(plan, total(sums(offset) for offset in range(0, max(width, 1), GROUP)))
 
 
 def _fit_kernel(
-    plan: Plan, data: TensorSet, centers: Tensor, found: Neighbourhoods, rows: Tensor, width: int
+    plan: Plan, data: TensorSet, centers: Tensor, near: Neighbourhoods, rows: Tensor, width: int
 ) -> LocalModel:
-    return in_kernel_space(plan, *_gather(data, centers, found, rows, max(width, 1), 0))
+    return in_kernel_space(plan, *_padded(data, centers, near, rows, max(width, 1), 0))
 
 
 def predict(

@@ -133,16 +133,21 @@ def _meter(measured: float, error: float, tolerance: float) -> str:
         for tick in round_numbers(low, high, log=True)
     )
     limit, here = at(tolerance), at(measured)
-    side = "end" if here > 300 else "start"
-    note = f'<text class="note" x="{here:.1f}" y="13" text-anchor="{side}">measured</text>'
+
+    def label(x: float, text: str, to_the_left: bool) -> str:
+        """Each label goes away from the other, unless that would take it beyond the edge."""
+        side = "end" if (to_the_left and x > 75) or x > 385 else "start"
+        x += 4 if side == "start" else -4
+        return f'<text class="note" x="{x:.1f}" y="13" text-anchor="{side}">{text}</text>'
+
+    labels = label(here, "measured", here <= limit) + label(limit, "tolerance", here > limit)
     return (
         '<figure class="meter"><svg viewBox="0 0 460 64" role="img" '
         f'aria-label="Measured distance {typeset(measured, 2)}, tolerance {typeset(tolerance)}">{ticks}'
         f'<rect class="allowed" x="{left}" y="24" width="{limit - left:.1f}" height="12"/>'
         f'<rect class="beyond" x="{limit:.1f}" y="24" width="{left + width - limit:.1f}" height="12"/>'
-        f'<text class="note" x="{limit:.1f}" y="13" text-anchor="middle">tolerance</text>'
         f'<path class="whisker" d="M{at(measured - spread):.1f} 30H{at(measured + spread):.1f}"/>'
-        f'<circle class="here" cx="{here:.1f}" cy="30" r="6"/>{note if abs(here - limit) >= 80 else ""}</svg></figure>'
+        f'<circle class="here" cx="{here:.1f}" cy="30" r="6"/>{labels}</svg></figure>'
     )
 
 

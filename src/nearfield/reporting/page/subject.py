@@ -17,17 +17,10 @@ _CHUNK = 8_000
 
 @dataclass(frozen=True)
 class Subject:
-    """A model with the words for it, and how its answers become those of the page.
+    """A fitted model with the words for it, and how its answers become those of the page.
 
-    Attributes
-    ----------
-    model : fitted regressor
-    columns : sequence of str
-    target : str
-    inverse : callable or None
-        Undoes an increasing transformation of the target. Maps and slices then show medians, and half the width of
-        central 68 % intervals for the standard deviation.
-    progress : callable or None
+    `inverse` undoes an increasing transformation of the target. Maps and slices then show medians, and half the width
+    of central 68 % intervals for the standard deviation.
     """
 
     model: Any

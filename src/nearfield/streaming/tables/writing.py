@@ -32,7 +32,7 @@ def write_table(path: str, columns: Sequence[str], kinds: Sequence[Any], delimit
     Parameters
     ----------
     path : str
-        ".parquet" is Parquet, ".tsv" is text with tabs, anything else CSV; and ".gz" after those of text is gzip.
+        ".parquet" and ".pq" are Parquet, ".tsv" is text with tabs, all else CSV; ".gz" after those of text is gzip.
     columns : sequence of str
     kinds : sequence
         Of each column for Parquet: what `Table.field` says, or "float64".
@@ -52,7 +52,7 @@ def check_writable(path: str) -> None:
     """Refuse an output that cannot be written, before there is anything to write."""
     if path == "-" or is_special(Path(path)):
         return
-    if path.endswith(".parquet"):
+    if path.endswith((".parquet", ".pq")):
         import_arrow()
     if Path(path).is_dir():
         raise IsADirectoryError(21, "is a folder, where a file is to be written", path)
@@ -74,7 +74,7 @@ class _Stop(Exception):  # noqa: N818
 
 @contextmanager
 def _writer(path: str, temporary: Path, columns: Sequence[str], kinds: Sequence[Any]) -> Iterator[Writer]:
-    if path.endswith(".parquet"):
+    if path.endswith((".parquet", ".pq")):
         arrow = import_arrow()
         types = [arrow.float64() if kind == "float64" else kind or arrow.string() for kind in kinds]
         schema = arrow.schema(list(zip(columns, types, strict=True)))
