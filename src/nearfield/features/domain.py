@@ -18,9 +18,9 @@ import numpy as np
 from ..common.arrays import Array, indices_like, like, namespace
 from ..common.types import Floats, Integers
 
-STEP = 0.5  # of the lattice, in length scales
-MARGIN = 1.0  # by which the lattice is wider than the domain, in length scales
-NEGLIGIBLE = 1e-12  # eigenvalue, beside the largest, of directions that rounding has taken
+STEP = 0.3  # of the lattice, in length scales
+MARGIN = 1.5  # by which the lattice is wider than the domain, in length scales
+NEGLIGIBLE = 1e-14  # eigenvalue, beside the largest, of directions that rounding has taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +102,8 @@ class DomainFeatures:
                 return None
             picks, shares = np.column_stack([picks[rows], column]), products[rows, column]
         order = np.argsort(-shares, kind="stable")
-        n = int(np.searchsorted(np.cumsum(shares[order]), 1 - lack)) + 1
-        if n > min(most, len(order)):
+        n = min(int(np.searchsorted(np.cumsum(shares[order]), 1 - lack)) + 1, len(order))
+        if n > most:
             return None
         return cls(low, high, lengths, variance, picks[order[:n]])
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from threading import Lock
 
 import numpy as np
 from scipy.spatial import cKDTree
 
-from .. import metrics
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
@@ -27,12 +27,15 @@ from .neighbourhoods import TrainingSet
 from .plan import Plan
 from .probes import Cell, NeighbourhoodSample, ProbeNeighbourhood
 
-COUNTS = (30, 50, 75, 100, 150, 200, 300, 400, 600, 800, 1200, 1600)
-MOST_POINTS = (400, 800, 1600, 3200)  # of the reference around a probe: more where twice the neighbours found are not in it
+COUNTS = (30, 50, 75, 100, 150, 200, 300, 400, 600, 800)
+MOST_POINTS = (400, 800, 1600)  # of the reference around a probe: more where twice the neighbours found are not in it
 CELL_SHARES = (8, 4)  # neighbours per point of a cell: smaller cells are more accurate, larger ones cheaper
 NEAR = (0.4, 0.6)  # the same, as half a diagonal over the distance to the last neighbour
-DEPTHS = (8.0, 3.0, 1.0, 0.3, 0.1)  # times the tolerance, that the farther half of the neighbours may contribute
-NEIGHBOURHOODS, PROBES = 48, 3
+DEPTHS = (30.0, 8.0)  # times the tolerance, that the farther half of the neighbours may contribute
+VARIANCE_DEPTH = 0.5  # times the root of the tolerance, where only variances are asked for
+DEEPEST = 800
+PER_MODEL = 1e6  # operations worth of calls
+NEIGHBOURHOODS, PROBES, FEWEST_NAMED = 48, 3, 24
 
 
 def choose(
@@ -49,42 +52,76 @@ def choose(
     return NumberSearch(kernel, data, request, n_jobs, rng, progress).choose(may_be_exact=True)
 
 
+class Located:
+    """Cells that some places (m, d) fall into, for any candidate; found for all places at once."""
+
+    def __init__(self, data: TrainingSet, kernel: Kernel, places: Floats) -> None:
+        self.tree, self.places = cKDTree(data.X), places
+        self.low, self.high = graded.covering_box(data.X, kernel.length_scales)
+        self._lock = Lock()
+        self._answers: dict[tuple[int, float], tuple[Floats, Floats]] = {}
+
+    def __call__(self, count: int, near: float) -> tuple[Floats, Floats]:
+        """Middles (m, d) and half diagonals (m,) for so many neighbours; see `graded.cells`."""
+        with self._lock:
+            if (count, near) not in self._answers:
+                inside = np.clip(self.places, self.low, self.high)
+                middles, halves, owner = graded.cells(self.low, self.high, self.tree, count, near, 1, inside)
+                self._answers[count, near] = middles[owner], halves[owner]
+            return self._answers[count, near]
+
+
 @dataclass(frozen=True, eq=False)
 class NearestNeighbourhood(ProbeNeighbourhood):
     """The nearest points of some probes; each probe has a cell of its own.
 
     Attributes
     ----------
-    locate : callable
-        From a candidate to the cells of the probes: middles (m, d), relative to the first probe, and half diagonals.
-    located : dict
-        What it answered, by number of neighbours and size of cells.
+    origin : ndarray of shape (d,)
+        The first probe.
+    own : slice
+        Which of the places of `located` are the probes.
+    located : Located
     deepest : list of one int
         Most neighbours that a cell has taken so far.
     """
 
-    locate: Callable[[Candidate], tuple[Floats, Floats]]
-    located: dict[tuple[int | None, float | None], tuple[Floats, Floats]] = field(default_factory=dict)
+    origin: Floats
+    own: slice
+    located: Located
     deepest: list[int] = field(default_factory=lambda: [0])
+
+    def _cells(self, candidate: Candidate) -> tuple[Floats, Floats]:
+        """Middles (m, d) of the cells of the probes, relative to the first, and their half diagonals (m,)."""
+        count = candidate.plan.count
+        assert count is not None
+        if candidate.near is not None:
+            middles, halves = self.located(count, candidate.near)
+            return middles[self.own] - self.origin, halves[self.own]
+        assert candidate.cell_points is not None
+        cells = leaves(self.sample.X, candidate.cell_points, count)
+        distances = np.sum((cells.middles - self.probes[:, None]) ** 2, axis=2) ** 0.5
+        nearest = np.argmin(distances, axis=1)
+        lost = distances.min(axis=1) > cells.reach[nearest]
+        return np.where(lost[:, None], self.probes, cells.middles[nearest]), np.where(lost, 0.0, cells.reach[nearest])
 
     def cells(self, candidate: Candidate) -> Iterator[Cell]:
         """The cell that each probe falls into."""
-        for i, (middle, half) in enumerate(zip(*self._located(candidate), strict=True)):
+        for i, (middle, half) in enumerate(zip(*self._cells(candidate), strict=True)):
             # A cell that is nearly cubic has the volume of a ball of so much less than half its diagonal.
             in_cell = float(np.sum(np.sum((self.sample.X - middle) ** 2, axis=1) <= (0.8 * half) ** 2))
             yield Cell(middle, np.array([i]), max(in_cell, 1.0))
 
-
-    def _located(self, candidate: Candidate) -> tuple[Floats, Floats]:
-        key = candidate.plan.count, candidate.near or candidate.cell_points
-        if key not in self.located:
-            self.located[key] = self.locate(candidate)
-        return self.located[key]
+    def cost(self, candidate: Candidate) -> float:
+        """See `ProbeNeighbourhood`; each model costs something of its own."""
+        in_cell = np.array([cell.n_points for cell in self.cells(candidate)])
+        return super().cost(candidate) + float(np.mean(PER_MODEL / in_cell))
 
     def divergence(self, candidate: Candidate) -> float:
         """See `ProbeNeighbourhood`; cells take as many neighbours as their depth asks for."""
-        sample, values = self.sample, []
-        for (middle, (i,), _), half in zip(self.cells(candidate), self._located(candidate)[1], strict=True):
+        sample = self.sample
+        mean, variance = np.empty_like(self.mean), np.empty_like(self.variance)
+        for i, (middle, half) in enumerate(zip(*self._cells(candidate), strict=True)):
             order = np.argsort(np.sum((sample.X - middle) ** 2, axis=1), kind="stable")
 
             def nearest(count: int, order: Integers = order, middle: Floats = middle) -> tuple[Floats, Floats, Floats]:
@@ -92,18 +129,10 @@ class NearestNeighbourhood(ProbeNeighbourhood):
                 return sample.X[near] - middle, sample.y[near], sample.noise[near]
 
             model = fit_cell(candidate.plan, candidate.depth, nearest, len(order), half)
-            mean, variance = model.mean_and_variance(self.probes[i : i + 1] - middle)
-            k, noise = mean.shape[1] - 1, self.probe_noise[i]
-            values.append(
-                metrics.kl_divergence(
-                    mean[0, :k],
-                    np.full(k, variance[0] + noise),
-                    self.mean[i, :k],
-                    np.full(k, self.variance[i] + noise),
-                )
-            )
+            mean[i : i + 1], variance[i : i + 1] = model.mean_and_variance(self.probes[i : i + 1] - middle)
             self.deepest[0] = max(self.deepest[0], len(model.X))
-        return float(np.mean(values))
+        answers = self.mean if candidate.exact_mean else mean
+        return float(np.mean(self._divergences(np.arange(len(mean)), answers, variance)))
 
 
 class NumberSearch(Measurements):
@@ -117,6 +146,9 @@ class NumberSearch(Measurements):
 
     def make_probed(self, group: int) -> list[NearestNeighbourhood]:
         """See `Measurements`."""
+        named = self.places.near_data(NEIGHBOURHOODS, self.rng)
+        if len(named) >= FEWEST_NAMED:
+            return self._neighbourhoods(named)
         chosen = self.rng.choice(self.probe_rows[group], NEIGHBOURHOODS, replace=False)
         return self._neighbourhoods(self.data.X[chosen], chosen, self.probe_rows[group])
 
@@ -124,20 +156,21 @@ class NumberSearch(Measurements):
         """See `Measurements`; cells are made to take more neighbours where that is not enough."""
         if candidate.near is None:
             return candidate, None
-        depth = Depth(DEPTHS[0] * self.request.tolerance, MOST_POINTS[-1], float(np.median(self.data.noise)))
-        candidate = replace(candidate, depth=depth)
+        tolerance = self.request.tolerance
+        # An error of the mean counts by its square, and so as much as the excess of the variance; that alone, squared.
+        depths = [VARIANCE_DEPTH * tolerance**0.5] if self.request.exact_mean else [x * tolerance for x in DEPTHS]
         places = self.places.in_gaps(NEIGHBOURHOODS, self.rng)
-        if len(places) == 0:
-            return candidate, None
-        probed = self._neighbourhoods(places, None, None)
-        for factor in DEPTHS:
-            candidate = replace(candidate, depth=replace(depth, excess=factor * self.request.tolerance))
-            trial = self.measure_at(candidate, probed)
-            while 2 * max(probe.deepest[0] for probe in probed) > self.most and self.most < MOST_POINTS[-1]:
-                self.most = min(2 * self.most, MOST_POINTS[-1])
-                probed = self._neighbourhoods(places, None, None)
+        probed = self._neighbourhoods(places)
+        trial: Trial | None = None
+        for excess in depths if len(places) else depths[-1:]:
+            candidate = replace(candidate, depth=Depth(excess, DEEPEST, float(np.median(self.data.noise))))
+            while len(places):
                 trial = self.measure_at(candidate, probed)
-            if self.holds(trial):
+                if 2 * max(probe.deepest[0] for probe in probed) <= self.most or self.most >= MOST_POINTS[-1]:
+                    break
+                self.most *= 2
+                probed = self._neighbourhoods(places)
+            if trial is not None and self.holds(trial):
                 break
         return candidate, trial
 
@@ -153,11 +186,12 @@ class NumberSearch(Measurements):
                 break
         if best is None:
             return self.closest()
-        for count in counts[low : low + 2]:
-            candidate = self._candidate(count, 1)
+        others = [self._candidate(count, size) for count in counts[low : low + 3] for size in (1, 0)]
+        for candidate in sorted(others, key=self.cost):
             if self.cost(candidate) < best.cost:
                 trial = self.measure(candidate)
-                best = trial if self.meets(trial) else best
+                if self.meets(trial):
+                    return trial
         return best
 
     def _fewest(self, counts: list[int]) -> tuple[Trial | None, int]:
@@ -191,52 +225,47 @@ class NumberSearch(Measurements):
         return Candidate(np.inf, plan, label, cell_points=max(count // CELL_SHARES[size], 4))
 
     def _neighbourhoods(
-        self, origins: Floats, rows: Integers | None, allowed: Integers | None
+        self, origins: Floats, rows: Integers | None = None, allowed: Integers | None = None
     ) -> list[NearestNeighbourhood]:
-        """Neighbourhoods of places (m, d), which are these rows of the data, or lie in gaps."""
+        """Neighbourhoods of places (m, d); where these are rows of the data, they are set aside, with some of `allowed`."""
         data, d = self.data, self.data.X.shape[1]
         size = min(self.most, len(data.X) - PROBES)
         seeds = self.rng.randint(2**31 - 1, size=len(origins))
-        exact = Plan(self.kernel, None, None)
         may_be_probe = np.zeros(len(data.X), dtype=bool)
-        may_be_probe[allowed if allowed is not None else slice(0)] = True
-        tree = cKDTree(data.X) if d <= MAX_COLUMNS else None
-        low, high = graded.covering_box(data.X, self.kernel.length_scales)
-        typical = float(np.median(data.noise))
+        may_be_probe[slice(0) if allowed is None else allowed] = True
+        exact, typical = Plan(self.kernel, None, None), float(np.median(data.noise))
 
-        def make(i: int) -> NearestNeighbourhood:
-            origin, random = origins[i], np.random.RandomState(seeds[i])
-            distance, around = data.tree.query(origin[None], k=size + PROBES)
-            around = around[0]
+        def draw(i: int) -> tuple[Floats, Floats, Integers]:
+            """Probes (m, d), their noise (m,) and the points around them."""
+            random = np.random.RandomState(seeds[i])
+            distances, around = (each[0] for each in data.tree.query(origins[i][None], k=size + PROBES))
             if rows is None:
                 # Further places that are as far from the data, or nearly.
-                places = origin + random.uniform(-0.3, 0.3, (PROBES, d)) * distance[0, 0]
-                places[0], near, noise = origin, around[:size], np.full(PROBES, typical)
-            else:
-                around = np.concatenate([[rows[i]], around[around != rows[i]]])
-                # Beside the point itself, a few of its near neighbours are set aside too.
-                nearby = 1 + np.flatnonzero(may_be_probe[around[1 : 1 + min(100, size // 4)]])
-                probes = np.append(0, random.permutation(nearby)[: PROBES - 1])
-                places, noise, near = data.X[around[probes]], data.noise[around[probes]], np.delete(around, probes)
-            sample = NeighbourhoodSample.of(data.X[near] - origin, data.y[near], data.noise[near])
+                places = origins[i] + random.uniform(-0.3, 0.3, (PROBES, d)) * distances[0]
+                places[0] = origins[i]
+                return places, np.full(PROBES, typical), around[:size]
+            around = np.concatenate([rows[i : i + 1], around[around != rows[i]]])
+            # Beside the point itself, a few of its near neighbours are set aside too.
+            nearby = 1 + np.flatnonzero(may_be_probe[around[1 : 1 + min(100, size // 4)]])
+            probes = np.append(0, random.permutation(nearby)[: PROBES - 1])
+            return data.X[around[probes]], data.noise[around[probes]], np.delete(around, probes)
 
-            def locate(candidate: Candidate) -> tuple[Floats, Floats]:
-                plan = candidate.plan
-                assert plan.count is not None
-                if candidate.near is not None and tree is not None:
-                    inside = np.clip(places, low, high)
-                    middles, halves, owner = graded.cells(low, high, tree, plan.count, candidate.near, 1, inside)
-                    return middles[owner] - origin, halves[owner]
-                assert candidate.cell_points is not None
-                found = leaves(sample.X, candidate.cell_points, plan.count)
-                distances = np.sum((found.middles - (places - origin)[:, None]) ** 2, axis=2) ** 0.5
-                nearest = np.argmin(distances, axis=1)
-                lost = distances.min(axis=1) > found.reach[nearest]
-                middles = np.where(lost[:, None], places - origin, found.middles[nearest])
-                return middles, np.where(lost, 0.0, found.reach[nearest])
+        drawn = thread_map(draw, range(len(origins)), self.n_jobs)
+        ends = np.cumsum([0, *(len(places) for places, _, _ in drawn)])
+        located = Located(data, self.kernel, np.concatenate([data.X[:0], *(places for places, _, _ in drawn)]))
 
+        def solve(i: int) -> NearestNeighbourhood:
+            places, noise, near = drawn[i]
+            sample = NeighbourhoodSample.of(data.X[near] - origins[i], data.y[near], data.noise[near])
             return NearestNeighbourhood.solved(
-                exact, sample, places - origin, noise, np.zeros((len(places), d)), locate=locate
+                exact,
+                sample,
+                places - origins[i],
+                noise,
+                np.zeros_like(places),
+                origin=origins[i],
+                own=slice(ends[i], ends[i + 1]),
+                located=located,
             )
 
-        return thread_map(make, range(len(origins)), self.n_jobs)
+        return thread_map(solve, range(len(origins)), self.n_jobs)

@@ -35,6 +35,8 @@ class Candidate:
         Cells whose size follows the distance to the last neighbour, and cover all places: see `graded`.
     depth : Depth or None
         When such cells take more neighbours.
+    exact_mean : bool
+        Whether only variances are by local models.
     """
 
     spacing: float
@@ -43,6 +45,7 @@ class Candidate:
     cell_points: int | None = None
     near: float | None = None
     depth: Depth | None = None
+    exact_mean: bool = False
 
     @property
     def finite_spacing(self) -> float | None:
@@ -120,6 +123,8 @@ class Request:
     kernel_space : bool
         No features at all.
     correction : bool
+    exact_mean : bool
+        Only variances are asked for: the mean is exact.
     places : ndarray of shape (m, d) or None
         Where predictions will be asked for, in length scales.
     """
@@ -130,6 +135,7 @@ class Request:
     features: Callable[[Floats], LocalFeatures] | None = None
     kernel_space: bool = False
     correction: bool = True
+    exact_mean: bool = False
     places: Floats | None = None
 
 

@@ -20,7 +20,13 @@ SAMPLED_CENTERS = 20  # whose neighbourhoods a map that adapts to the data looks
 
 
 def choose(
-    request: LocalRequest, kernel: Kernel, data: TrainingSet, rng: np.random.RandomState, **streamed: Any
+    request: LocalRequest,
+    kernel: Kernel,
+    data: TrainingSet,
+    rng: np.random.RandomState,
+    exact_mean: bool = False,
+    places: Floats | None = None,
+    **streamed: Any,
 ) -> Choice:
     """What to do for points in length scales; `streamed` are options of `by_radius.choose` where data are a sample."""
     if request.is_complete:
@@ -37,6 +43,8 @@ def choose(
         request.features_of(kernel, rng),
         request.kernel_space,
         request.correction,
+        exact_mean,
+        places,
     )
     if kernel.n_scales == 1 or not request.is_free:
         return by_radius.choose(kernel, data, asked, request.n_jobs, rng, request.progress, **streamed)

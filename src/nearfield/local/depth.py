@@ -15,14 +15,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..common.threads import thread_map
 from ..common.types import Floats
 from ..solvers.kernel_space import KernelSpace
 from .model import in_kernel_space
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
-CELLS_AT_ONCE = 16  # that a thread takes
 Nearest: TypeAlias = Callable[[int], tuple[Floats, Floats, Floats]]
 """So many nearest points relative to the centre, (n, d), targets (n, k + 1) and noise (n,), the nearest first."""
 
@@ -66,26 +64,23 @@ def fit_cell(plan: Plan, depth: Depth | None, nearest: Nearest, n: int, size: fl
             return model
         if depth.contribution(model, places_in_cell(size, Z.shape[1])) <= depth.excess:
             return model
-        count *= 2
+        count = min(2 * count, depth.most)
 
 
 def fit_cells(
-    plan: Plan, depth: Depth | None, data: TrainingSet, centers: Floats, sizes: Floats, n_jobs: int | None
+    plan: Plan, depth: Depth | None, data: TrainingSet, centers: Floats, sizes: Floats
 ) -> list[KernelSpace]:
     """Models of graded cells around centres (C, d), with half diagonals (C,), each with as many neighbours as it needs."""
+    near = data.nearest(centers, plan.count or 1)
 
-    def fit_one(center: Floats, size: float) -> KernelSpace:
+    def fit_one(i: int) -> KernelSpace:
         def nearest(count: int) -> tuple[Floats, Floats, Floats]:
-            near = data.tree.query(center[None], k=count, return_distance=False)[0]
-            return data.X[near] - center, data.y[near], data.noise[near]
+            rows = near[i] if count <= len(near[i]) else data.nearest(centers[i : i + 1], count)[0]
+            return data.X[rows] - centers[i], data.y[rows], data.noise[rows]
 
-        return fit_cell(plan, depth, nearest, len(data.X), size)
+        return fit_cell(plan, depth, nearest, len(data.X), sizes[i])
 
-    def work(batch: slice) -> list[KernelSpace]:
-        return [fit_one(*each) for each in zip(centers[batch], sizes[batch], strict=True)]
-
-    batches = [slice(start, start + CELLS_AT_ONCE) for start in range(0, len(centers), CELLS_AT_ONCE)]
-    return [model for models in thread_map(work, batches, n_jobs) for model in models]
+    return [fit_one(i) for i in range(len(centers))]
 
 
 def places_in_cell(size: float, d: int) -> Floats:

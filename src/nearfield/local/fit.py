@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..common.arrays import Array, weighted_mean
+from ..common.arrays import Array, namespace, weighted_mean
 from ..common.types import Floats
 from ..common.warnings import warn
 from ..hyperparameters.learning import Learned, LearningRequest
@@ -22,6 +22,7 @@ from .choices import Candidate, Choice, exact
 from .engine import Engine
 from .frame import Frame
 from .global_part import GlobalPart
+from .iteration import ExactMean
 from .predictor import LocalPredictor, Predictor
 from .request import LocalRequest
 
@@ -53,11 +54,18 @@ class TrainingData(Protocol):
 class FramedData(Protocol):
     """Training data in length scales: the rest of the pipeline."""
 
-    def split(self, request: LocalRequest, rng: Random) -> tuple[FramedData, GlobalPart | None]:
-        """Long scales, where there are any, and what is left to local models; else the same."""
+    @property
+    def part(self) -> GlobalPart | None:
+        """Long scales that local models leave out."""
 
-    def choose(self, request: LocalRequest, rng: Random) -> Choice:
-        """Spacing, neighbourhoods and features."""
+    def split(self, request: LocalRequest, rng: Random) -> FramedData:
+        """The same with the long scales set apart, where there are any."""
+
+    def solve_mean(self, request: LocalRequest, rng: Random) -> ExactMean | None:
+        """The mean of the exact process; None where that is out of reach."""
+
+    def choose(self, request: LocalRequest, rng: Random, exact_mean: bool) -> Choice:
+        """Spacing, neighbourhoods and features, for variances alone where the mean is exact."""
 
     def place(self, request: LocalRequest, choice: Choice, rng: Random) -> tuple[Placement, float]:
         """Centres, and the share of the samples that are as near to one as the measurements assume."""
@@ -100,6 +108,8 @@ class FittedLocal:
     report : Report
     global_part : GlobalPart or None
         Long scales, where local models are left with the short ones.
+    exact_mean : ExactMean or None
+        The mean, where it is not left to the local models.
     """
 
     learned: Learned
@@ -110,6 +120,7 @@ class FittedLocal:
     predictor: Predictor
     report: Report
     global_part: GlobalPart | None = None
+    exact_mean: ExactMean | None = None
 
     @property
     def centers(self) -> Array:
@@ -122,10 +133,15 @@ class FittedLocal:
         With `blend` they are continuous from centre to centre.
         """
         points = self.frame.points(X)
-        predict = self.predictor.predict_blended if blend else self.predictor.predict
-        mean, variance = predict(points, with_variance)
-        if self.global_part is not None:
-            mean, variance = self.global_part.completed(points, mean, variance)
+        if self.exact_mean is not None and not with_variance:
+            mean, variance = self.exact_mean(points), namespace(points).zeros_like(points[:, 0])
+        else:
+            predict = self.predictor.predict_blended if blend else self.predictor.predict
+            mean, variance = predict(points, with_variance)
+            if self.global_part is not None:
+                mean, variance = self.global_part.completed(points, mean, variance)
+            if self.exact_mean is not None:
+                mean = self.exact_mean(points)
         # Targets were stored less an offset, and the last column answers for a constant: so any mean can be taken out.
         return mean[:, :-1] - mean[:, -1:] * (self.y_mean - self.frame.offset), variance
 
@@ -174,14 +190,17 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
     learned = data.learn(request.learning, rngs[0])
     clock.lap("learning")
     frame = Frame.of(learned.kernel, learned.noise_variance, data.mean)
-    whole = data.in_frame(frame)
-    framed, global_part = whole.split(request, rngs[1])
+    framed = data.in_frame(frame).split(request, rngs[1])
     clock.lap("long scales")
-    choice = framed.choose(request, rngs[1])
-    if global_part is not None and choice.candidate.plan.is_exact:
-        framed, global_part = whole, None
-        choice = replace(choice, candidate=exact(frame.kernel))
+    choice = framed.choose(request, rngs[1], exact_mean=False)
+    if framed.part is not None and choice.candidate.plan.is_exact:
+        framed, choice = data.in_frame(frame), replace(choice, candidate=exact(frame.kernel))
     clock.lap("tuning")
+    exact_mean = None if choice.met else framed.solve_mean(request, rngs[1])
+    if exact_mean is not None:
+        clock.lap("iteration")
+        choice = framed.choose(request, rngs[1], exact_mean=True)
+        clock.lap("tuning of variances")
     placement, covered = framed.place(request, choice, rngs[2])
     clock.lap("centres")
     predictor = framed.fit(request, choice.candidate, placement)
@@ -195,8 +214,9 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
         data.weight,
         spacing,
         predictor,
-        _report(request, learned, choice, predictor, covered, clock, data.n_features),
-        global_part,
+        _report(request, learned, choice, predictor, covered, clock, data.n_features, framed.part, exact_mean),
+        framed.part,
+        exact_mean,
     )
 
 
@@ -233,6 +253,8 @@ def _report(
     covered: float,
     clock: Clock,
     n_features: int,
+    part: GlobalPart | None,
+    exact_mean: ExactMean | None,
 ) -> Report:
     plan, kernel = predictor.plan, learned.kernel
     is_measured = _is_measured(request, choice, covered)

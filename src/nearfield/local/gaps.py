@@ -38,6 +38,14 @@ class Places:
         result: Booleans = self._tree.query(places)[0] > FAR * self.usual_distance
         return result
 
+    def near_data(self, n: int, rng: np.random.RandomState) -> Floats:
+        """At most `n` of the places named that are not in gaps."""
+        if self.named is None:
+            return self.X[:0]
+        places = self.named[rng.choice(len(self.named), min(len(self.named), 50 * n), replace=False)]
+        result: Floats = places[~self.are_gaps(places)][:n]
+        return result
+
     def in_gaps(self, n: int, rng: np.random.RandomState) -> Floats:
         """At most `n` places in gaps: of those named, or between data; none where there are none."""
         if self.named is not None:

@@ -20,6 +20,7 @@ from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..features.domain import DomainFeatures
 from ..kernels import Kernel
+from .neighbourhoods import TrainingSet
 from .whitening import Block, make_blocks, whitened
 
 MOST_FEATURES = 1000
@@ -182,15 +183,10 @@ def split(kernel: Kernel, X: Floats, lack: float) -> tuple[Kernel, tuple[DomainF
 
 
 def fit_global_part(
-    kernel: Kernel,
-    X: Floats,
-    y: Floats,
-    noise: Floats,
-    tolerance: float,
-    rng: np.random.RandomState,
-    n_jobs: int | None,
+    kernel: Kernel, data: TrainingSet, tolerance: float, rng: np.random.RandomState, n_jobs: int | None
 ) -> GlobalPart | None:
-    """The long scales of a kernel, from points (n, d), targets (n, k + 1) and noise variances (n,); None if none is."""
+    """The long scales of a kernel; None if none is."""
+    X, y, noise = data.X, data.y, data.noise
     typical = float(np.median(noise))
     lack = float(np.clip(0.1 * tolerance * typical / kernel.variance, 1e-9, 1e-4))
     short, features = split(kernel, X, lack)

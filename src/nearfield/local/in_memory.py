@@ -18,6 +18,7 @@ from .choices import ALWAYS_EXACT_UP_TO, Candidate, Choice
 from .engine import RaggedEngine
 from .frame import Frame
 from .global_part import GlobalPart, fit_global_part
+from .iteration import ExactMean, solve_mean
 from .neighbourhoods import TrainingSet
 from .predictor import LocalPredictor
 from .request import LocalRequest
@@ -61,7 +62,7 @@ class InMemory:
 
     def in_frame(self, frame: Frame) -> FramedArrays:
         """See `TrainingData`."""
-        return FramedArrays(frame, frame.kernel, TrainingSet.of(*frame.rows(self.X, self.y, self.weights)))
+        return FramedArrays(frame, TrainingSet.of(*frame.rows(self.X, self.y, self.weights)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,33 +72,41 @@ class FramedArrays:
     Attributes
     ----------
     frame : Frame
-    kernel : Kernel
-        Of the local models.
     data : TrainingSet
-    further : ndarray of shape (n, r) or None
-        Further targets of the local models, before those of `data`.
+    part : GlobalPart or None
+        Long scales that local models leave out.
     """
 
     frame: Frame
-    kernel: Kernel
     data: TrainingSet
-    further: Floats | None = None
+    part: GlobalPart | None = None
 
-    def split(self, request: LocalRequest, rng: np.random.RandomState) -> tuple[FramedArrays, GlobalPart | None]:
+    def split(self, request: LocalRequest, rng: np.random.RandomState) -> FramedArrays:
         """See `FramedData`."""
-        data = self.data
+        data, kernel = self.data, self.frame.kernel
         if not request.is_free or len(data.X) <= ALWAYS_EXACT_UP_TO:
-            return self, None
-        part = fit_global_part(self.kernel, data.X, data.y, data.noise, request.tolerance, rng, request.n_jobs)
-        if part is None:
-            return self, None
-        targets = part.targets(data.X, data.y)
-        left = replace(data, y=targets[:, part.n_further :])
-        return FramedArrays(self.frame, part.kernel, left, targets[:, : part.n_further]), part
+            return self
+        return replace(self, part=fit_global_part(kernel, data, request.tolerance, rng, request.n_jobs))
 
-    def choose(self, request: LocalRequest, rng: np.random.RandomState) -> Choice:
+    def solve_mean(self, request: LocalRequest, rng: np.random.RandomState) -> ExactMean | None:
         """See `FramedData`."""
-        return choosing.choose(request, self.kernel, self.data, rng)
+        return solve_mean(self.kernel, self.part, self.data, request.tolerance, rng, request.n_jobs, request.progress)
+
+    @property
+    def kernel(self) -> Kernel:
+        """Of the local models."""
+        return self.frame.kernel if self.part is None else self.part.kernel
+
+    @cached_property
+    def _targets(self) -> Floats:
+        """Targets of the local models."""
+        return self.data.y if self.part is None else self.part.targets(self.data.X, self.data.y)
+
+    def choose(self, request: LocalRequest, rng: np.random.RandomState, exact_mean: bool) -> Choice:
+        """See `FramedData`."""
+        left = replace(self.data, y=self._targets[:, -self.data.y.shape[1] :])
+        places = None if request.places is None else self.frame.points(request.places)
+        return choosing.choose(request, self.kernel, left, rng, exact_mean, places)
 
     def place(self, request: LocalRequest, choice: Choice, rng: np.random.RandomState) -> tuple[Placement, float]:
         """See `FramedData`."""
@@ -107,10 +116,5 @@ class FramedArrays:
 
     def fit(self, request: LocalRequest, candidate: Candidate, placement: Placement) -> LocalPredictor:
         """See `FramedData`."""
-        data = self.data
-        if self.further is not None:
-            data = replace(data, y=np.concatenate([self.further, data.y], axis=1))
-        engine = RaggedEngine(request.n_jobs)
-        return LocalPredictor.fit(
-            candidate.plan, data, placement, request.open_centers, engine, candidate.depth
-        )
+        data, engine = replace(self.data, y=self._targets), RaggedEngine(request.n_jobs)
+        return LocalPredictor.fit(candidate.plan, data, placement, request.open_centers, engine, candidate.depth)

@@ -27,10 +27,13 @@ from ..solvers.factors import Cholesky
 from ..solvers.kernel_products import KernelProduct
 from ..solvers.kernel_space import KernelSpace
 from .global_part import GlobalPart, rows_of
+from .neighbourhoods import TrainingSet
 from .whitening import Block, make_blocks
 
 CELL_POINTS, N_EARLIER = 32, 64  # of the preconditioner
 MAX_ITERATIONS = 200
+MOST_PAIRS = 4e9  # of points that matter to each other: minutes
+RESIDUAL = 1e-4  # times the root of the tolerance: means are then precise to far less than it asks for
 CUTOFF = 1e-10  # of the variance, below which the kernel of two points is left out
 Progress = Callable[[str, float, float], None]
 
@@ -148,6 +151,7 @@ class ExactMean:
     features : tuple of DomainFeatures
         Long scales.
     long_weights : ndarray of shape (D, k + 1)
+    n_iterations : int
     n_jobs : int or None
     """
 
@@ -156,6 +160,7 @@ class ExactMean:
     weights: Floats
     features: tuple[DomainFeatures, ...]
     long_weights: Floats
+    n_iterations: int = 0
     n_jobs: int | None = None
 
     def __call__(self, X: Array) -> Array:
@@ -172,17 +177,23 @@ class ExactMean:
 def solve_mean(
     kernel: Kernel,
     part: GlobalPart | None,
-    X: Floats,
-    y: Floats,
-    noise: Floats,
+    data: TrainingSet,
     tolerance: float,
     rng: np.random.RandomState,
     n_jobs: int | None,
     progress: Progress | None,
-    max_pairs: float = np.inf,
-) -> tuple[ExactMean, Solution]:
-    """The exact mean for targets (n, k + 1), to a relative residual of `tolerance`."""
+) -> ExactMean | None:
+    """The exact mean, as precise as a divergence of `tolerance` asks for and better; None where that is out of reach.
+
+    `kernel` has the short scales, and `part` the long ones.
+    """
     features = () if part is None else part.features
-    system = System.of(kernel, features, X, noise, rng, n_jobs, max_pairs)
-    solution = system.solve(y, tolerance, progress)
-    return ExactMean(kernel, X, solution.x, features, system.Phi.T @ solution.x, n_jobs), solution
+    try:
+        system = System.of(kernel, features, data.X, data.noise, rng, n_jobs, MOST_PAIRS)
+    except (ValueError, MemoryError):  # too many pairs of points that matter to each other
+        return None
+    solution = system.solve(data.y, RESIDUAL * min(tolerance, 1.0) ** 0.5, progress)
+    if not solution.converged.all():
+        return None
+    weights = solution.x
+    return ExactMean(kernel, data.X, weights, features, system.Phi.T @ weights, solution.n_iterations, n_jobs)

@@ -6,6 +6,7 @@ Some probes choose. What was picked for its figure flatters, so the figure that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import Protocol
@@ -112,6 +113,8 @@ class Measurements:
         return self._measure(candidate, self.probed, self.cost(candidate))
 
     def _measure(self, candidate: Candidate, probed: Sequence[Probed], cost: float) -> Trial:
+        if self.request.exact_mean and not candidate.exact_mean:
+            candidate = replace(candidate, exact_mean=True)
         values = np.array(thread_map(lambda p: p.divergence(candidate), probed, self.n_jobs))
         mean = float(values.mean())
         error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
@@ -134,7 +137,7 @@ class Measurements:
     def choose(self, may_be_exact: bool) -> Choice:
         """Cheapest candidate that meets the tolerance, or the exact process where it may be and is cheaper."""
         n = self.n_samples
-        may_be_exact = may_be_exact and n <= choices.EXACT_FALLBACK_UP_TO
+        may_be_exact = may_be_exact and n <= choices.EXACT_FALLBACK_UP_TO and not self.request.exact_mean
         best = self.search()
         n_probes = _count(self.probed)
         sure = best is not None and self.meets(best)

@@ -60,6 +60,11 @@ class TrainingSet:
     def _nearest(self, centers: Floats, count: int) -> list[Integers]:
         return list(self.tree.query(centers, k=min(count, len(self.X)), return_distance=False, sort_results=False))
 
+    def nearest(self, centers: Floats, count: int) -> Integers:
+        """The `count` nearest points of each centre, or all there are, the nearest first: (C, count)."""
+        result: Integers = self.tree.query(centers, k=min(count, len(self.X)), return_distance=False)
+        return result
+
     def counts(self, centers: Floats, radius: float | None) -> Integers:
         """How many points are within `radius` of each centre; without it, all."""
         if radius is None or len(centers) == 0:

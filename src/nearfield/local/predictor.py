@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..common import memory
-from ..common.arrays import Array, empty_like_shape, indices_like, namespace, on_host, sum_runs
+from ..common.arrays import Array, as_doubles, empty_like_shape, indices_like, namespace, on_host, sum_runs
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..solvers.feature_space import FeatureSpace
+from ..solvers.kernel_space import KernelSpace
 from . import blending, ensemble
-from . import model as local
 from .centers import Placement, graded_cells
 from .depth import Depth, fit_cells
 from .engine import MEMORY_SHARE, Engine, RaggedEngine
-from .model import LocalModel
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
 SLACK = 1.03  # of the spacing: up to there the nearest centre answers, so that slivers between cells open no models
 HOLE_FACTOR, HOLE_MOST = 4, 600  # times as many neighbours for places far from the data, up to so many
 BLENDED_ROWS = 1 << 16  # test points blended together
-CELLS_AT_ONCE = 16  # that a thread takes
+CELLS_AT_ONCE = 8  # that a thread takes
 PLACES_AT_ONCE = 1024  # of a cell
 SHARED_SIDES = 3  # columns up to which opened cells share their borders: beyond, cells have too many
 
@@ -250,7 +250,7 @@ class LocalPredictor(Predictor):
     data: Any = field(kw_only=True)
     depth: Depth | None = None
     is_updated: bool = False
-    kept: dict[int, LocalModel] = field(default_factory=dict, repr=False)
+    kept: dict[int, KernelSpace] = field(default_factory=dict, repr=False)
 
     @classmethod
     def fit(
@@ -377,13 +377,20 @@ class LocalPredictor(Predictor):
         return mean, variance
 
     def _counts(self, owner: Array) -> Integers:
-        """Number of neighbours of the cell given with each point, (m,), found on the host."""
-        if "on host" not in self.kept:
-            self.kept["on host"] = TrainingSet.of(*(on_host(v).astype(np.float64) for v in (self.data.X, self.data.y[:, :-1], self.data.noise)))
-        data = self.kept["on host"]
+        """Number of neighbours of the cell given with each point, (m,); found on the host."""
         used, inverse = np.unique(on_host(owner), return_inverse=True)
-        cells = fit_cells(self.plan, self.depth, data, on_host(self.placement.centers)[used], self.placement.sizes[used], None)
-        return np.array([len(cell.X) for cell in cells])[inverse]
+        numbers = replace(self, engine=RaggedEngine(), data=self._on_host, placement=self._host_placement)
+        return np.array([len(model.X) for model in numbers._models(used)])[inverse]
+
+    @cached_property
+    def _on_host(self) -> TrainingSet:
+        """Training points on the host; what their targets are does not matter there."""
+        X, noise = (as_doubles(values) for values in (self.data.X, self.data.noise))
+        return TrainingSet.of(X, X[:, :0], noise)
+
+    @cached_property
+    def _host_placement(self) -> Placement:
+        return replace(self.placement, centers=as_doubles(self.placement.centers))
 
     def _by_kept(self, X: Floats, owner: Integers, with_variance: bool) -> tuple[Floats, Floats]:
         """Each point by the model of its centre, which is made if it is new, and kept as long as there is room."""
@@ -395,11 +402,9 @@ class LocalPredictor(Predictor):
         room = [MEMORY_SHARE * memory.available() - (1 - MEMORY_SHARE) * _bytes_of(self.kept)]
 
         def work(batch: slice) -> None:
-            for i in range(batch.start, batch.stop):
-                number = int(used[i])
-                model = self.kept.get(number)
-                if model is None:
-                    model = self._model(number)
+            models = self._models(used[batch])
+            for i, (number, model) in enumerate(zip(used[batch].tolist(), models, strict=True), batch.start):
+                if number not in self.kept:
                     room[0] -= model.n_bytes
                     if room[0] > 0:
                         self.kept[number] = model
@@ -408,18 +413,23 @@ class LocalPredictor(Predictor):
                     rows = members[chunk]
                     Z = X[rows] - self.placement.centers[number]
                     if with_variance:
-                        mean[rows], variance[rows] = local.mean_and_variance(self.plan, model, Z)
+                        mean[rows], variance[rows] = model.mean_and_variance(Z)
                     else:
-                        mean[rows] = local.mean(self.plan, model, Z)
+                        mean[rows] = model.mean(Z)
 
         thread_map(work, memory.batches(len(used), CELLS_AT_ONCE), self.engine.n_jobs)
         return mean, variance
 
-    def _model(self, number: int) -> LocalModel:
-        """Model of a graded cell."""
+    def _models(self, numbers: Integers) -> list[KernelSpace]:
+        """Models of some graded cells, kept or new."""
         sizes = self.placement.sizes
         assert sizes is not None
-        return fit_cells(self.plan, self.depth, self.data, self.placement.centers[[number]], sizes[[number]], 1)[0]
+        new = np.array([i for i in numbers.tolist() if i not in self.kept], dtype=np.int64)
+        made: dict[int, KernelSpace] = {}
+        if len(new):
+            models = fit_cells(self.plan, self.depth, self.data, self.placement.centers[new], sizes[new])
+            made = dict(zip(new.tolist(), models, strict=True))
+        return [made[i] if i in made else self.kept[i] for i in numbers.tolist()]
 
     def _opened(self, plan: Plan, X: Array, places: Array, with_variance: bool) -> tuple[Array, Array]:
         if len(X) == 0:
@@ -427,5 +437,5 @@ class LocalPredictor(Predictor):
         return self.engine.predict_at(plan, self.data, places, X, with_variance)
 
 
-def _bytes_of(models: dict[int, LocalModel]) -> int:
+def _bytes_of(models: dict[int, KernelSpace]) -> int:
     return sum(model.n_bytes for model in models.values())

@@ -186,11 +186,15 @@ class ProbeNeighbourhood:
         for center, asked, _ in self.cells(candidate):
             around = self.sample.around(center, self.near(plan, center))
             mean, variance = _answers(plan, around, around.n_points, self.probes[asked] - center)
-            k = mean.shape[1] - 1
-            noise = self.probe_noise[asked]
-            variances = (np.repeat(v[:, None], k, axis=1) for v in (variance + noise, self.variance[asked] + noise))
-            values.append(metrics.kl_divergence(mean[:, :k], next(variances), self.mean[asked, :k], next(variances)))
+            mean = self.mean[asked] if candidate.exact_mean else mean
+            values.append(self._divergences(asked, mean, variance))
         return float(np.mean(np.concatenate(values)))
+
+    def _divergences(self, asked: Integers, mean: Floats, variance: Floats) -> Floats:
+        """KL from the reference at some of the probes, per target, as observations."""
+        k, noise = mean.shape[1] - 1, self.probe_noise[asked]
+        variances = (np.repeat(v[:, None], k, axis=1) for v in (variance + noise, self.variance[asked] + noise))
+        return metrics.kl_divergence(mean[:, :k], next(variances), self.mean[asked, :k], next(variances))
 
     def cost(self, candidate: Candidate) -> float:
         """Operations per training point, for its share in the model of its cell and for a prediction."""

@@ -42,6 +42,8 @@ class LocalRequest:
     n_centers : int or None
     n_jobs : int or None
     progress : callable or None
+    places : ndarray of shape (m, d) or None
+        Where predictions will be asked for, in the units of the data.
     """
 
     learning: LearningRequest
@@ -58,6 +60,7 @@ class LocalRequest:
     n_centers: int | None
     n_jobs: int | None
     progress: Progress | None
+    places: Floats | None = None
 
     @property
     def is_complete(self) -> bool:

@@ -77,11 +77,16 @@ class FramedSource:
     sample: TrainingSet
     occupied: Occupied | None = None
 
-    def split(self, request: LocalRequest, rng: np.random.RandomState) -> tuple[FramedSource, None]:  # noqa: ARG002
-        """See `FramedData`."""
-        return self, None
+    part = None  # several scales are read into memory instead: see `SourceData`
 
-    def choose(self, request: LocalRequest, rng: np.random.RandomState) -> Choice:
+    def split(self, request: LocalRequest, rng: np.random.RandomState) -> FramedSource:  # noqa: ARG002
+        """See `FramedData`."""
+        return self
+
+    def solve_mean(self, request: LocalRequest, rng: np.random.RandomState) -> None:  # noqa: ARG002
+        """See `FramedData`: never, since it takes all rows at once."""
+
+    def choose(self, request: LocalRequest, rng: np.random.RandomState, exact_mean: bool = False) -> Choice:  # noqa: ARG002
         """See `FramedData`."""
         make = neighbourhood_maker(self.passes, self.sampled, self.frame)
         return choosing.choose(request, self.frame.kernel, self.sample, rng, n_samples=self.sampled.n, worlds=make)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,9 @@ from ..local import choosing, placing
 from ..local.centers import Placement
 from ..local.choices import Candidate, Choice
 from ..local.frame import Frame
+from ..local.global_part import GlobalPart
+from ..local.in_memory import FramedArrays
+from ..local.iteration import ExactMean
 from ..local.neighbourhoods import TrainingSet
 from ..local.predictor import LocalPredictor
 from ..local.request import LocalRequest
@@ -75,17 +78,29 @@ class FramedTensors:
     X: Tensor
     y: Tensor
     noise: Tensor
+    part: GlobalPart | None = None  # long scales that local models leave out
 
-    def split(self, request: LocalRequest, rng: np.random.RandomState) -> tuple[FramedTensors, None]:  # noqa: ARG002
-        """See `FramedData`."""
-        return self, None
+    @cached_property
+    def _on_host(self) -> FramedArrays:
+        """The same on the host, where measurements are made."""
+        arrays = (as_doubles(values) for values in (self.X, self.y, self.noise))
+        return FramedArrays(self.frame, TrainingSet.of(*arrays), self.part)
 
-    def choose(self, request: LocalRequest, rng: np.random.RandomState) -> Choice:
+    def split(self, request: LocalRequest, rng: np.random.RandomState) -> FramedTensors:
+        """See `FramedData`; found on the host."""
+        if not request.is_free or self.frame.kernel.n_scales == 1:
+            return self
+        return replace(self, part=self._on_host.split(request, rng).part)
+
+    def solve_mean(self, request: LocalRequest, rng: np.random.RandomState) -> ExactMean | None:
+        """See `FramedData`; on the host."""
+        return self._on_host.solve_mean(request, rng)
+
+    def choose(self, request: LocalRequest, rng: np.random.RandomState, exact_mean: bool) -> Choice:
         """See `FramedData`; measured on the host, unless everything is given."""
         if request.is_complete:
             return choosing.as_given(request, self.frame.kernel, lambda: self._relative_positions(request, rng), rng)
-        arrays = (as_doubles(values) for values in (self.X, self.y, self.noise))
-        return choosing.choose(request, self.frame.kernel, TrainingSet.of(*arrays), rng)
+        return self._on_host.choose(request, rng, exact_mean)
 
     def _relative_positions(self, request: LocalRequest, rng: np.random.RandomState) -> Floats:
         """Positions relative to a centre, for maps that adapt to them."""
@@ -105,7 +120,7 @@ class FramedTensors:
         X = as_doubles(self.X)
         placement = placing.place_centers(request, choice.candidate, self.frame, X, rng)
         reach = None if placement.reach is None else like(placement.reach, self.X)
-        on_device = Placement(like(placement.centers, self.X), placement.spacing, placement.lattice, reach=reach)
+        on_device = replace(placement, centers=like(placement.centers, self.X), reach=reach, cells=None)
         return on_device, placing.share_covered(request, placement, X)
 
     def fit(self, request: LocalRequest, candidate: Candidate, placement: Placement) -> LocalPredictor:
@@ -113,6 +128,8 @@ class FramedTensors:
         engine = PaddedEngine()
         plan = candidate.plan
         data = engine.training_set(self.X, self.y, self.noise, plan)
+        if self.part is not None:
+            data = replace(data, y=self.part.targets(data.X, data.y))
         predictor = LocalPredictor.fit(plan, data, placement, request.open_centers, engine, candidate.depth)
         if self.X.is_cuda:
             torch.cuda.synchronize(self.X.device)
