@@ -54,7 +54,7 @@ class Interval:
         weights = vectors[:, kept] / np.sqrt(values[kept])
         inside = _gaussian(np.linspace(low, high, 4 * n), points, length_scale) @ weights
         shares, rotation = np.linalg.eigh(inside.T @ inside / len(inside))
-        return cls(points, length_scale, (weights @ rotation)[:, ::-1], np.maximum(shares[::-1], 0.0))
+        return cls(points, length_scale, np.ascontiguousarray((weights @ rotation)[:, ::-1]), np.maximum(shares[::-1], 0.0))
 
     def __call__(self, x: Array) -> Array:
         """Features (n, q) at places (n,)."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..common.arrays import Array, namespace, weighted_mean
+from ..common.arrays import Array, as_doubles, namespace, weighted_mean
 from ..common.types import Floats
 from ..common.warnings import warn
 from ..hyperparameters.learning import Learned, LearningRequest
@@ -22,7 +22,8 @@ from .choices import Candidate, Choice, exact
 from .engine import Engine
 from .frame import Frame
 from .global_part import GlobalPart
-from .iteration import ExactMean
+from .iteration import ExactMean, solve_mean
+from .neighbourhoods import TrainingSet
 from .predictor import LocalPredictor, Predictor
 from .request import LocalRequest
 
@@ -148,12 +149,40 @@ class FittedLocal:
     def updated(self, X: Array, y: Array, weights: Array | None, forget: bool) -> FittedLocal:
         """The model with more points (n, d), targets (n, k) and weights (n,); with `forget`, with these alone."""
         assert isinstance(self.predictor, LocalPredictor)
-        predictor = self.predictor.updated(*self.frame.rows(X, y, weights), forget)
+        rows = self.frame.rows(X, y, weights)
+        parts: dict[str, Any] = {}
+        if self.global_part is None and self.exact_mean is None:
+            predictor = self.predictor.updated(*rows, forget)
+        else:
+            predictor, parts = self._updated_whole(*rows, forget)
         before, added = 0.0 if forget else self.weight, float(len(y) if weights is None else weights.sum())
         mean = self.y_mean  # stays where all was forgotten
         if added > 0:
             mean = (mean * before + weighted_mean(y, weights) * added) / (before + added)
-        return self.with_predictor(predictor, mean, before + added)
+        return replace(self.with_predictor(predictor, mean, before + added), **parts)
+
+    def _updated_whole(self, X: Array, y: Array, noise: Array, forget: bool) -> tuple[LocalPredictor, dict[str, Any]]:
+        """Predictor with more points, and what knows all data: long scales, and the exact mean."""
+        assert isinstance(self.predictor, LocalPredictor)
+        old, part, predictor = self.predictor.data, self.global_part, self.predictor
+        xp, n_before = namespace(X), 0 if forget else len(old.X)
+        if n_before:
+            before = old.y if part is None else part.original(old.X, old.y)
+            X, noise = xp.concat([old.X, X]), xp.concat([old.noise, noise])
+            y = xp.concat([before[:, :-1], y])
+        n_jobs = getattr(predictor.engine, "n_jobs", None)
+        on_host = TrainingSet.of(as_doubles(X), as_doubles(y), as_doubles(noise))
+        data = predictor.engine.training_set(X, y, noise, predictor.plan)
+        if part is not None:
+            part = part.updated(on_host, n_before, n_jobs)
+            data = replace(data, y=part.targets(data.X, data.y))
+        exact_mean = self.exact_mean
+        if exact_mean is not None:
+            kernel, tolerance = exact_mean.kernel, self.report.tolerance or 1e-3
+            exact_mean = solve_mean(kernel, part, on_host, tolerance, np.random.RandomState(0), n_jobs, None)
+        p = predictor
+        predictor = LocalPredictor.fit(p.plan, data, p.placement, p.open_centers, p.engine, p.depth)
+        return replace(predictor, is_updated=True), {"global_part": part, "exact_mean": exact_mean}
 
     def with_predictor(self, predictor: Predictor, y_mean: Array, weight: float) -> FittedLocal:
         """The model after data were taken in; the report says that the distance was measured before."""

@@ -87,6 +87,13 @@ class GlobalPart:
             result[chunk, r:] = y[chunk] - result[chunk, r:]
         return result
 
+    def restored(self, X: Floats, residuals: Floats) -> Floats:
+        """Targets (n, r + k + 1) of the local models from those that cannot be made again, (n, k), for points (n, d)."""
+        r, k = self.n_further, residuals.shape[1]
+        targets = self.targets(X, np.column_stack([np.zeros((len(X), k)), np.ones(len(X))]))
+        targets[:, r : r + k] = residuals
+        return targets
+
     def original(self, X: Array, targets: Array) -> Array:
         """The `y` (n, k + 1) that `targets` (n, r + k + 1) came from."""
         return targets[:, self.n_further :] + self.rows(X) @ like(self.coefficients, X)
@@ -103,16 +110,18 @@ class GlobalPart:
             variance[chunk] += xp.sum(unknown * unknown, axis=1) + missing
         return answers, variance
 
-    def updated(
-        self, X: Floats, y: Floats, noise: Floats, n_before: int, rng: np.random.RandomState, n_jobs: int | None
-    ) -> GlobalPart:
-        """The same after points were taken in, which are all but the first `n_before` of `X` (n, d)."""
-        blocks = make_blocks(X, CELL_POINTS, N_EARLIER, rng, n_jobs, n_before)
-        sums = _sums(self.features, self.kernel, X, y, noise, blocks, n_jobs)
-        D = self.n_components
-        gram, cross = self.gram + sums[:D, :D], self.cross + sums[:D, D:]
-        # The further targets stay what they were but for their size, which only shrinks.
-        return replace(self, gram=gram, cross=cross, spread=_spread(gram, self.n_further))
+    def updated(self, data: TrainingSet, n_before: int, n_jobs: int | None) -> GlobalPart:
+        """The same after points were taken in, which are all of `data` but the first `n_before`.
+
+        The features stay what they are. With `n_before` zero nothing else is left of the earlier points.
+        """
+        gram, cross = (self.gram, self.cross) if n_before else (np.zeros_like(self.gram), np.zeros_like(self.cross))
+        if len(data.X) > n_before:
+            blocks = make_blocks(data.X, CELL_POINTS, N_EARLIER, np.random.RandomState(0), n_jobs, n_before)
+            sums = _sums(self.features, self.kernel, data.X, data.y, data.noise, blocks, n_jobs)
+            D = self.n_components
+            gram, cross = gram + sums[:D, :D], cross + sums[:D, D:]
+        return replace(self, gram=gram, cross=cross, spread=_spread(gram))
 
 
 def _rows(features: tuple[DomainFeatures, ...], X: Array) -> Array:
@@ -148,16 +157,18 @@ def _sums(
     return whitened(kernel, X, noise, blocks, targets, n_jobs)[0]
 
 
-def _spread(gram: Floats, n: int | None = None, places: Floats | None = None, allowed: float = 0.0) -> Floats:
-    """Root of `(I + gram)^-1`: its `n` largest directions, or all but those that say at most `allowed` at `places`.
-
-    Directions that the data determine well say next to nothing of the uncertainty. `places` are features (m, D).
-    """
+def _spread(gram: Floats) -> Floats:
+    """Root of `(I + gram)^-1`, (D, D)."""
     values, vectors = np.linalg.eigh(gram)
     spread: Floats = vectors / np.sqrt(1.0 + np.maximum(values, 0.0))
-    if n is not None:
-        return spread[:, :n]
-    assert places is not None
+    return spread
+
+
+def _largest(spread: Floats, places: Floats, allowed: float) -> Floats:
+    """The columns of `spread` without those that add at most `allowed` to the variance at places with features (m, D).
+
+    Directions that the data determine well say next to nothing of the uncertainty.
+    """
     sizes = np.max((places @ spread) ** 2, axis=0)
     order = np.argsort(-sizes, kind="stable")
     left_out = np.cumsum(sizes[order][::-1])[::-1]  # by leaving out this one and all smaller ones
@@ -198,5 +209,5 @@ def fit_global_part(
     gram, cross = sums[:D, :D], sums[:D, D:]
     low, high = X.min(axis=0), X.max(axis=0)
     places = np.concatenate([X[rng.choice(len(X), 500)], rng.uniform(low, high, (500, X.shape[1]))])
-    spread = _spread(gram, places=_rows(features, places), allowed=0.1 * tolerance**0.5 * typical)
+    spread = _largest(_spread(gram), _rows(features, places), 0.1 * tolerance**0.5 * typical)
     return GlobalPart(features, short, gram, cross, spread)

@@ -151,7 +151,6 @@ class ExactMean:
     features : tuple of DomainFeatures
         Long scales.
     long_weights : ndarray of shape (D, k + 1)
-    n_iterations : int
     n_jobs : int or None
     """
 
@@ -160,8 +159,16 @@ class ExactMean:
     weights: Floats
     features: tuple[DomainFeatures, ...]
     long_weights: Floats
-    n_iterations: int = 0
     n_jobs: int | None = None
+
+    @classmethod
+    def of(
+        cls, kernel: Kernel, part: GlobalPart | None, X: Floats, weights: Floats, n_jobs: int | None
+    ) -> ExactMean:
+        """From the weights of the points."""
+        features = () if part is None else part.features
+        long_weights = rows_of(features, X, n_jobs).T @ weights if features else np.empty((0, weights.shape[1]))
+        return cls(kernel, X, weights, features, long_weights, n_jobs)
 
     def __call__(self, X: Array) -> Array:
         """Means (m, k + 1) at points (m, d)."""
@@ -195,5 +202,4 @@ def solve_mean(
     solution = system.solve(data.y, RESIDUAL * min(tolerance, 1.0) ** 0.5, progress)
     if not solution.converged.all():
         return None
-    weights = solution.x
-    return ExactMean(kernel, data.X, weights, features, system.Phi.T @ weights, solution.n_iterations, n_jobs)
+    return ExactMean(kernel, data.X, solution.x, features, system.Phi.T @ solution.x, n_jobs)

@@ -281,11 +281,12 @@ class LocalPredictor(Predictor):
         models: list[FeatureSpace | None] | None,
         open_centers: bool,
         n_jobs: int | None,
+        depth: Depth | None = None,
     ) -> LocalPredictor:
         """The predictor that `stored` took apart, with the same numbers; refuses where it would fill the memory."""
         engine = RaggedEngine(n_jobs)
-        if models is None:
-            return cls.fit(plan, data, placement, open_centers, engine)
+        if models is None or placement.sizes is not None:
+            return cls.fit(plan, data, placement, open_centers, engine, depth)
         if len(models) not in (0, len(placement.centers)):
             raise ValueError("There must be one model per centre.")
         if models:
@@ -300,7 +301,7 @@ class LocalPredictor(Predictor):
         None where all does. Sums that took in data later differ from new ones by rounding, so those models are told;
         models in kernel space always follow from the data, and are None.
         """
-        if not self.is_updated:
+        if not self.is_updated or self.placement.sizes is not None:
             return None
         return [model if isinstance(model, FeatureSpace) else None for model in self.models]
 

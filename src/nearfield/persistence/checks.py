@@ -24,6 +24,7 @@ _LARGEST_INTEGER = 2**63
 _SMALLEST, _LARGEST = 1e-100, 1e100  # of what is squared and divided by: lengths
 _LEAST_VARIANCE, _MOST_VARIANCE = 1e-304, 1e304  # squares of all targets that can be fitted
 _DEEPEST = 4
+_MOST_LATTICE = 5000  # length scales along a side of a domain, beyond any number of features
 _FARTHEST = 10 * FARTHEST  # of points in units of the length scale, whose squared distances must not overflow
 
 # Where a number that is not finite says something: that it was not measured, or that a map brings its own length scale.
@@ -184,11 +185,13 @@ def _is_placement(f: Any) -> bool:
     if f.centers.ndim != 2 or not _are_near(f.centers):
         return False
     cells, reach, lattice = getattr(f, "cells", None), getattr(f, "reach", None), f.lattice
+    sizes = getattr(f, "sizes", None)
     return (
         (f.spacing is None or are_positive(f.spacing))
         and (lattice is None or len(lattice.origin) == f.centers.shape[1])
         and (cells is None or cells.shape == f.centers.shape)
         and (reach is None or reach.shape == f.centers.shape[:1])
+        and (sizes is None or (sizes.shape == f.centers.shape[:1] and are_positive(sizes)))
     )
 
 
@@ -223,6 +226,22 @@ def _are_monomials(f: Any) -> bool:
     return bool(e.ndim == 2 and e.size and e.min() >= 0 and e.max() < len(e) and (e == 0).all(axis=1).any())
 
 
+def _is_domain(f: Any) -> bool:
+    d = len(np.atleast_1d(f.low))
+    if f.low.shape != (d,) or f.high.shape != (d,) or f.length_scales.shape != (d,) or f.picks.shape[1:] != (d,):
+        return False
+    sides = (f.high - f.low) / f.length_scales
+    small = are_positive(f.length_scales) and (sides >= 0).all() and (sides < _MOST_LATTICE).all()
+    return bool(small and f.variance >= _LEAST_VARIANCE and len(f.picks) and f.picks.min() >= 0)
+
+
+def _is_global_part(f: Any) -> bool:
+    D = sum(len(features.picks) for features in f.features)
+    return bool(
+        D and f.gram.shape == (D, D) and f.cross.ndim == 2 and len(f.cross) == D and f.spread.ndim == 2 and len(f.spread) == D
+    )
+
+
 _RULES: dict[str, Callable[[Any], bool]] = {
     "Kernel": _is_kernel,
     "Learned": _is_learned,
@@ -234,6 +253,9 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "TrainingSet": _is_training_set,
     "FeatureSpace": _is_local_model,
     "Plan": lambda f: (f.radius is None or are_positive(f.radius)) and (getattr(f, "count", None) or 1) >= 1,
+    "Depth": lambda f: f.excess >= 0 and f.most >= 1 and f.noise >= 0,
+    "DomainFeatures": _is_domain,
+    "GlobalPart": _is_global_part,
     "TaylorMap": _are_monomials,
     "MaclaurinMap": lambda f: all(weight >= 0 for weight, _ in f.sketches),
     "DenseSketch": lambda f: f.weights.ndim == 3 and f.weights.size > 0,

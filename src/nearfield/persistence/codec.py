@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..common.arrays import is_tensor, on_host
 from ..common.types import Floats
 from ..features import FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures
+from ..features.domain import DomainFeatures
 from ..features.fourier import DenseFrequencies, StructuredFrequencies
 from ..features.maclaurin import MaclaurinMap
 from ..features.sketch import DenseSketch, TensorSRHT
@@ -23,7 +24,9 @@ from ..features.taylor import TaylorMap, from_exponents
 from ..hyperparameters.learned import Learned, OnBound
 from ..kernels import Kernel
 from ..local.centers import Lattice, Placement
+from ..local.depth import Depth
 from ..local.features import LocalFeatures
+from ..local.global_part import GlobalPart
 from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
 from ..reporting.report import Report
@@ -77,7 +80,8 @@ def _model(
 _KINDS = {
     kind.cls.__name__: kind
     for kind in (
-        *map(_plain, (Kernel, OnBound, Learned, Plan, Report, Statistics, Lattice, Placement)),
+        *map(_plain, (Kernel, OnBound, Learned, Plan, Report, Statistics, Lattice, Placement, Depth)),
+        *map(_plain, (DomainFeatures, GlobalPart)),
         *map(_plain, (MaclaurinMap, DenseSketch, TensorSRHT, DenseFrequencies, StructuredFrequencies)),
         # What follows from the rest is left out, and made again.
         _Kind(TaylorMap, lambda v: {"exponents": v.exponents}, from_exponents),

@@ -26,8 +26,11 @@ from ..estimators.base import GPRegressor
 from ..hyperparameters.learning import Learned
 from ..kernels import Kernel
 from ..local.centers import Placement
+from ..local.depth import Depth
 from ..local.fit import FittedLocal
 from ..local.frame import Frame
+from ..local.global_part import GlobalPart
+from ..local.iteration import ExactMean
 from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
 from ..local.predictor import LocalPredictor
@@ -84,6 +87,11 @@ _PARTS: dict[str, dict[str, Any]] = {
         "models": list[FeatureSpace | None] | None,
         "open_centers": bool,
     },
+}
+_OPTIONAL_PARTS: dict[str, Any] = {
+    "depth": Depth | None,
+    "global_part": GlobalPart | None,
+    "exact_weights": Floats | None,
 }
 _MOST_THREADS = 4096
 _WRONG = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
@@ -159,7 +167,7 @@ class ModelFile:
             else:
                 expected = (_STATE if part == "state" else _PARTS)[self.class_name]
                 require(set(expected) <= set(values))
-                conform_fields(values, expected if part == "parts" else expected | _OPTIONAL)
+                conform_fields(values, expected | (_OPTIONAL_PARTS if part == "parts" else _OPTIONAL))
         except _WRONG as error:
             raise self._invalid() from error
         return values
@@ -270,12 +278,21 @@ def _parts(model: Any) -> dict[str, Any]:
         p = model._predictor
         if type(p) is not LocalPredictor:
             raise ValueError(f"A local model kept as {type(p).__name__} cannot be saved: use pickle or skops for it.")
-        data, models = p.data, p.stored()
+        data, models, part = p.data, p.stored(), model._fitted.global_part
         if is_tensor(data.X):
             data = TrainingSet.of(*(as_doubles(a) for a in (data.X, data.y[:, :-1], data.noise)))
             models = None
-        learnt = {"plan": p.plan, "data": data, "placement": p.placement}
-        return {**learnt, "models": models, "open_centers": p.open_centers}
+        if part is not None:  # further targets are made again
+            data = replace(data, y=data.y[:, part.n_further :])
+        exact = model._fitted.exact_mean
+        learnt = {"plan": p.plan, "data": data, "placement": p.placement, "models": models}
+        return {
+            **learnt,
+            "open_centers": p.open_centers,
+            "depth": p.depth,
+            "global_part": part,
+            "exact_weights": None if exact is None else exact.weights,
+        }
     if isinstance(model, ExactGPRegressor):
         q = model._posterior
         likelihood = model.log_marginal_likelihood()
@@ -304,11 +321,18 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
         models, features = parts.pop("models"), parts["plan"].features
         if models and features is not None:
             models = [stored and replace(stored, precision=features.precision) for stored in models]
+        part, weights = (parts.pop(name, None) for name in ("global_part", "exact_weights"))
+        data, kernel = parts["data"], parts["plan"].kernel
+        if part is not None:
+            parts["data"] = replace(data, y=part.restored(data.X, data.y[:, :-1]))
         predictor = LocalPredictor.restore(**parts, models=models, n_jobs=model.n_jobs)
-        frame = replace(Frame.of(model.kernel_, model.noise_variance_, offset), unit=unit, kernel=predictor.plan.kernel)
+        frame = replace(Frame.of(model.kernel_, model.noise_variance_, offset), unit=unit)
+        if part is None:
+            frame = replace(frame, kernel=kernel)
+        exact = None if weights is None else ExactMean.of(kernel, part, data.X, weights, model.n_jobs)
         learned = getattr(model, "learned_", None) or Learned(model.kernel_, model.noise_variance_)
         weight = float(predictor.n_samples) if weight is None else weight
-        fitted = FittedLocal(learned, frame, model.y_mean_, weight, model.spacing_, predictor, model.report_)
+        fitted = FittedLocal(learned, frame, model.y_mean_, weight, model.spacing_, predictor, model.report_, part, exact)
         model._store(fitted)
     elif isinstance(model, ExactGPRegressor):
         X, noise, coefficients = parts["X"], parts["noise"], parts["coefficients"]
@@ -368,7 +392,11 @@ def _check_local(model: Any, parts: dict[str, Any]) -> None:
     require(data.X.shape[1] == d == placement.centers.shape[1] and data.y.shape[1] == k + 1)
     require(parts["offset"].shape == (k,) and parts["unit"].shape in ((1,), (d,)) and are_positive(parts["unit"]))
     require(plan.kernel.length_scales.shape[1] in (1, d) and not np.isnan(plan.kernel.length_scales).any())
-    require(placement.reach is None or plan.count is not None)
+    require((placement.reach is None and placement.sizes is None) or plan.count is not None)
+    part, weights = parts.get("global_part"), parts.get("exact_weights")
+    require(part is None or (part.cross.shape[1] == k + 1 and all(len(f.low) == d for f in part.features)))
+    require(part is None or part.rows(np.zeros((1, d))).shape == (1, part.n_components))
+    require(weights is None or weights.shape == (len(data.X), k + 1))
     require(model.spacing_ is None or placement.spacing is not None)
     if plan.features is not None:
         D = plan.features.n_components
