@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
 
-from ..common.arrays import is_tensor
+from ..common import memory
+from ..common.arrays import as_doubles, is_tensor, like
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
 from ..common.types import Floats
-from ..common.validation import spawn
+from ..common.validation import is_whole, spawn, validated
 from ..common.warnings import warn
 from ..features import MaclaurinFeatures
+from ..local.certificate import Certificate, certificate, exact_at
 from ..local.fit import Clock, FittedLocal, TrainingData, fit
 from ..local.in_memory import InMemory
 from ..local.predictor import LocalPredictor, Predictor
@@ -22,7 +27,7 @@ from ..reporting.report import Report
 from ..streaming.fit import SourceData, take_in
 from ..streaming.inputs import as_source
 from ..streaming.output import check_fitted_on, predict_source
-from ..streaming.passes import Passes
+from ..streaming.passes import Passes, Sample
 from ..streaming.source import ArraySource, Source
 from .base import GPRegressor
 from .local_request import local_request
@@ -176,7 +181,14 @@ class LocalGPRegressor(GPRegressor):
     # ---- fitting -------------------------------------------------------------------------------------------------
 
     @all_or_nothing
-    def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_test: ArrayLike | None = None,
+    ) -> Self:
         """Learn the hyperparameters that are not given, choose how to approximate, and condition on the data.
 
         Parameters
@@ -186,6 +198,9 @@ class LocalGPRegressor(GPRegressor):
         y : array of shape (n_samples,) or (n_samples, n_targets), or None with a source
         sample_weight : array of shape (n_samples,) or None, default=None
             Precisions: the noise variance of sample i is `noise_variance / sample_weight[i]`.
+        X_test : array of shape (m, n_features) or None, default=None
+            Where predictions will be asked for, or places like those: the distance from the exact process is measured
+            there. None measures among the data and, up to three columns, in the gaps between them.
 
         Returns
         -------
@@ -202,8 +217,21 @@ class LocalGPRegressor(GPRegressor):
                 distinct_points(points, targets, sample_weight)  # refuses those that contradict each other
             data = self._data_of(points, targets, weights)
         rngs = tuple(spawn(self.random_state, stage) for stage in ("learning", "tuning", "centres"))
-        self._store(fit(data, local_request(self), rngs, clock))
+        request = local_request(self)
+        if X_test is not None:
+            request = replace(request, places=self._check_places(X_test))
+        self._store(fit(data, request, rngs, clock))
         return self
+
+    def _check_places(self, X_test: Any) -> Floats:
+        """Places where predictions will be asked for, as an array."""
+        if is_tensor(X_test):
+            X_test = as_doubles(X_test)
+        try:
+            places: Floats = validated(self, X_test, dtype=np.float64, reset=False)
+        except ValueError as error:
+            raise ValueError(f"The 'X_test' argument: {error}") from None
+        return places
 
     def _data_of(self, X: Any, y: Any, weights: Any) -> TrainingData:
         if not is_tensor(X):
@@ -217,12 +245,24 @@ class LocalGPRegressor(GPRegressor):
         passes = Passes(source, self._check_progress())
         sampled = take_sample(self, passes, spawn(self.random_state, "source"))
         clock.lap("sample")
-        if sampled.n <= source.sample_size:
+        if sampled.n > source.sample_size and self._needs_all_rows():
+            memory.require(
+                8.0 * sampled.n * (12 * self.n_features_in_ + 40),
+                f"A local model of {sampled.n} samples and several length scales",
+                "With n_scales=1, or spacing, radius and features given, a source is never in memory as a whole.",
+            )
+            sampled = passes.run(Sample(sampled.n, 0), "rows")
+            clock.lap("rows")
+        if len(sampled.rows) == sampled.n:
             rows = sampled.rows
             return self._data_of(rows.X, rows.targets, rows.weights)
         if isinstance(self.centers, str) and self.centers == "test":
             raise ValueError("centers='test' needs all training points at prediction, which a source does not keep.")
         return SourceData(passes, sampled)
+
+    def _needs_all_rows(self) -> bool:
+        """Whether neighbourhoods are to be found for several length scales, which takes all points at once."""
+        return (self._check_n_scales() or 1) > 1 and local_request(self).is_free
 
     def _store(self, fitted: FittedLocal) -> None:
         """Set the fitted attributes that users see."""
@@ -316,6 +356,60 @@ class LocalGPRegressor(GPRegressor):
         mean, variance = self._fitted.predict(X, return_std, bool(self.blend))
         mean = self._shaped(mean)
         return (mean, self._std(variance, include_noise)) if return_std else mean
+
+    def certify(self, X: Any, n_probes: int = 64, random_state: Any = None) -> Certificate:
+        """Hold the model against the exact Gaussian process of all training data, at a sample of places.
+
+        The exact process is solved by preconditioned conjugate gradients, whose residual bounds its own error: a
+        certificate, where `report_` is an estimate. It takes time for each place, and needs the short length scales
+        not to reach across too many pairs of points.
+
+        Parameters
+        ----------
+        X : array of shape (m, n_features)
+            Places of interest.
+        n_probes : int, default=64
+            Number of them that are drawn.
+        random_state : int, RandomState or None, default=None
+
+        Returns
+        -------
+        Certificate
+        """
+        start = time.perf_counter()
+        self._fitted_on_tensors(X)
+        places = as_doubles(self._validate_test(X))
+        if len(places) == 0:
+            raise ValueError("The 'X' argument has no places to certify.")
+        if not is_whole(n_probes, 1):
+            raise ValueError(f"The 'n_probes' argument must be an integer of at least 1. Got {n_probes!r}.")
+        fitted = self._fitted
+        if not isinstance(fitted.predictor, LocalPredictor):
+            raise ValueError("A model from a source keeps no training points, which certify needs: fit it to arrays.")
+        if len(places) > n_probes:
+            rng = check_random_state(random_state)
+            places = places[np.sort(rng.choice(len(places), n_probes, replace=False))]
+        data = fitted.training_set()
+        answers = exact_at(fitted.frame.kernel, data, fitted.frame.points(places), self.n_jobs, self._check_progress())
+        test = places if not is_tensor(X) else like(places, X)
+        mean, std = self.predict(test, return_std=True, include_noise=True)
+        mean = as_doubles(mean).reshape(len(places), -1)
+        variance = as_doubles(std).reshape(len(places), -1)[:, 0] ** 2
+        y_mean, offset = as_doubles(self.y_mean_), as_doubles(fitted.frame.offset)
+        seconds = time.perf_counter() - start
+        result = certificate(
+            places,
+            answers,
+            (mean, variance),
+            y_mean - offset,
+            y_mean,
+            self.noise_variance_,
+            self._single_target,
+            seconds,
+        )
+        if not result.converged:
+            warn("The iteration of certify did not converge; its bounds say what it reached. More noise helps.")
+        return result
 
     def _training_points(self) -> Floats | None:
         if not isinstance(self._predictor, LocalPredictor):

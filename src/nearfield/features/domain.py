@@ -54,7 +54,9 @@ class Interval:
         weights = vectors[:, kept] / np.sqrt(values[kept])
         inside = _gaussian(np.linspace(low, high, 4 * n), points, length_scale) @ weights
         shares, rotation = np.linalg.eigh(inside.T @ inside / len(inside))
-        return cls(points, length_scale, np.ascontiguousarray((weights @ rotation)[:, ::-1]), np.maximum(shares[::-1], 0.0))
+        return cls(
+            points, length_scale, np.ascontiguousarray((weights @ rotation)[:, ::-1]), np.maximum(shares[::-1], 0.0)
+        )
 
     def __call__(self, x: Array) -> Array:
         """Features (n, q) at places (n,)."""
@@ -91,7 +93,9 @@ class DomainFeatures:
     ) -> DomainFeatures | None:
         """As few features as lack a share `lack` of the variance, on average over the box; None if more than `most`."""
         lengths = np.broadcast_to(length_scales, low.shape).astype(np.float64)
-        if np.prod(np.maximum((high - low) / lengths, 0.5)) > 4.0 * most:  # and so no more than `most` intervals' points
+        if (
+            np.prod(np.maximum((high - low) / lengths, 0.5)) > 4.0 * most
+        ):  # and so no more than `most` intervals' points
             return None
         intervals = [Interval.of(*each) for each in zip(low, high, lengths, strict=True)]
         picks, shares = np.empty((1, 0), dtype=np.int64), np.ones(1)

@@ -227,7 +227,7 @@ class NumberSearch(Measurements):
     def _neighbourhoods(
         self, origins: Floats, rows: Integers | None = None, allowed: Integers | None = None
     ) -> list[NearestNeighbourhood]:
-        """Neighbourhoods of places (m, d); where these are rows of the data, they are set aside, with some of `allowed`."""
+        """Neighbourhoods of places (m, d); where they are rows of the data, these are set aside, and some `allowed`."""
         data, d = self.data, self.data.X.shape[1]
         size = min(self.most, len(data.X) - PROBES)
         seeds = self.rng.randint(2**31 - 1, size=len(origins))

@@ -67,10 +67,8 @@ def fit_cell(plan: Plan, depth: Depth | None, nearest: Nearest, n: int, size: fl
         count = min(2 * count, depth.most)
 
 
-def fit_cells(
-    plan: Plan, depth: Depth | None, data: TrainingSet, centers: Floats, sizes: Floats
-) -> list[KernelSpace]:
-    """Models of graded cells around centres (C, d), with half diagonals (C,), each with as many neighbours as it needs."""
+def fit_cells(plan: Plan, depth: Depth | None, data: TrainingSet, centers: Floats, sizes: Floats) -> list[KernelSpace]:
+    """Models of graded cells around centres (C, d), with half diagonals (C,): each with the neighbours it needs."""
     near = data.nearest(centers, plan.count or 1)
 
     def fit_one(i: int) -> KernelSpace:

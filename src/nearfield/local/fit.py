@@ -161,6 +161,13 @@ class FittedLocal:
             mean = (mean * before + weighted_mean(y, weights) * added) / (before + added)
         return replace(self.with_predictor(predictor, mean, before + added), **parts)
 
+    def training_set(self) -> TrainingSet:
+        """Points, targets less the offset and noise variances, on the host."""
+        assert isinstance(self.predictor, LocalPredictor)
+        data, part = self.predictor.data, self.global_part
+        y = data.y if part is None else part.original(data.X, data.y)
+        return TrainingSet.of(*(as_doubles(values) for values in (data.X, y[:, :-1], data.noise)))
+
     def _updated_whole(self, X: Array, y: Array, noise: Array, forget: bool) -> tuple[LocalPredictor, dict[str, Any]]:
         """Predictor with more points, and what knows all data: long scales, and the exact mean."""
         assert isinstance(self.predictor, LocalPredictor)
@@ -294,6 +301,8 @@ def _report(
         "noise_variance": learned.noise_variance,
     }
     return Report(
+        n_global=0 if part is None else part.n_components,
+        exact_mean=exact_mean is not None,
         n_samples=predictor.n_samples,
         n_features=n_features,
         method="the exact Gaussian process" if plan.is_exact else choice.candidate.label,

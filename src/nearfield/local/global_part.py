@@ -79,7 +79,7 @@ class GlobalPart:
         return _rows(self.features, X)
 
     def targets(self, X: Array, y: Array) -> Array:
-        """Targets (n, r + k + 1) of the local models: further ones, and `y` (n, k + 1) less what the features explain."""
+        """Targets (n, r + k + 1) of the local models: further ones, and `y` (n, k + 1) less what features explain."""
         weights, r = like(np.column_stack([self.spread, self.coefficients]), y), self.n_further
         result = empty_like_shape((len(X), weights.shape[1]), y)
         for chunk in batches(len(X), rows_per_chunk(16 * self.n_components, len(X))):
@@ -88,9 +88,9 @@ class GlobalPart:
         return result
 
     def restored(self, X: Floats, residuals: Floats) -> Floats:
-        """Targets (n, r + k + 1) of the local models from those that cannot be made again, (n, k), for points (n, d)."""
+        """Targets (n, r + k + 1) of the local models at points (n, d), from those that cannot be made again, (n, k)."""
         r, k = self.n_further, residuals.shape[1]
-        targets = self.targets(X, np.column_stack([np.zeros((len(X), k)), np.ones(len(X))]))
+        targets: Floats = self.targets(X, np.column_stack([np.zeros((len(X), k)), np.ones(len(X))]))
         targets[:, r : r + k] = residuals
         return targets
 

@@ -30,7 +30,7 @@ from .global_part import GlobalPart, rows_of
 from .neighbourhoods import TrainingSet
 from .whitening import Block, make_blocks
 
-CELL_POINTS, N_EARLIER = 32, 64  # of the preconditioner
+CELL_POINTS, N_EARLIER = 32, 128  # of the preconditioner
 MAX_ITERATIONS = 200
 MOST_PAIRS = 4e9  # of points that matter to each other: minutes
 RESIDUAL = 1e-4  # times the root of the tolerance: means are then precise to far less than it asks for
@@ -119,9 +119,7 @@ class System:
         return max(float(self.noise.min()) - self.kernel.left_out, 0.0)
 
 
-def whitening_matrix(
-    kernel: Kernel, X: Floats, noise: Floats, blocks: list[Block], n_jobs: int | None
-) -> csr_matrix:
+def whitening_matrix(kernel: Kernel, X: Floats, noise: Floats, blocks: list[Block], n_jobs: int | None) -> csr_matrix:
     """`U` (n, n) with `U' U` close to the inverse of `K + diag(noise)`; see `whitening`. Its rows are in any order."""
 
     def rows_of_block(block: Block) -> tuple[Floats, np.ndarray]:
@@ -162,9 +160,7 @@ class ExactMean:
     n_jobs: int | None = None
 
     @classmethod
-    def of(
-        cls, kernel: Kernel, part: GlobalPart | None, X: Floats, weights: Floats, n_jobs: int | None
-    ) -> ExactMean:
+    def of(cls, kernel: Kernel, part: GlobalPart | None, X: Floats, weights: Floats, n_jobs: int | None) -> ExactMean:
         """From the weights of the points."""
         features = () if part is None else part.features
         long_weights = rows_of(features, X, n_jobs).T @ weights if features else np.empty((0, weights.shape[1]))

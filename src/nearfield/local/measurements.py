@@ -118,7 +118,9 @@ class Measurements:
         values = np.array(thread_map(lambda p: p.divergence(candidate), probed, self.n_jobs))
         mean = float(values.mean())
         error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
-        trial = Trial(candidate, mean, float(np.hypot(error, probed[0].relative_error * mean)), cost, float(values.max()))
+        trial = Trial(
+            candidate, mean, float(np.hypot(error, probed[0].relative_error * mean)), cost, float(values.max())
+        )
         self.trials.append(trial)
         if self.progress is not None:
             self.progress("tuning", min(len(self.trials) / 10, 1.0), mean)

@@ -238,7 +238,12 @@ def _is_domain(f: Any) -> bool:
 def _is_global_part(f: Any) -> bool:
     D = sum(len(features.picks) for features in f.features)
     return bool(
-        D and f.gram.shape == (D, D) and f.cross.ndim == 2 and len(f.cross) == D and f.spread.ndim == 2 and len(f.spread) == D
+        D
+        and f.gram.shape == (D, D)
+        and f.cross.ndim == 2
+        and len(f.cross) == D
+        and f.spread.ndim == 2
+        and len(f.spread) == D
     )
 
 

@@ -332,7 +332,9 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
         exact = None if weights is None else ExactMean.of(kernel, part, data.X, weights, model.n_jobs)
         learned = getattr(model, "learned_", None) or Learned(model.kernel_, model.noise_variance_)
         weight = float(predictor.n_samples) if weight is None else weight
-        fitted = FittedLocal(learned, frame, model.y_mean_, weight, model.spacing_, predictor, model.report_, part, exact)
+        fitted = FittedLocal(
+            learned, frame, model.y_mean_, weight, model.spacing_, predictor, model.report_, part, exact
+        )
         model._store(fitted)
     elif isinstance(model, ExactGPRegressor):
         X, noise, coefficients = parts["X"], parts["noise"], parts["coefficients"]

@@ -52,6 +52,10 @@ class Report:
         Memory of the fitted model, training data included.
     served : float
         Share of the samples that a centre is near to; for the others one is opened when they are asked for.
+    n_global : int
+        Features of long scales over the whole domain, 0 where there are none.
+    exact_mean : bool
+        Whether the mean is that of the exact process, by iteration, and local models give the variances alone.
     n_measured : int
         Number of samples when the distance was measured, where data were taken in later; else 0.
     trials : tuple of (label, divergence, cost) of the candidates measured
@@ -80,6 +84,8 @@ class Report:
     variance_shares: tuple[float, ...] = (1.0,)
     served: float = 1.0
     n_measured: int = 0
+    n_global: int = 0
+    exact_mean: bool = False
     divergence_in_gaps: float | None = None
     divergence_largest: float | None = None
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .report import Report
 
 HYPERPARAMETERS = ("length_scale", "signal_variance", "noise_variance")
+EXACT_MEAN = "that of the exact Gaussian process, by iteration; local models give the variances"
 EXACT = "none: this is the exact Gaussian process"
 
 
@@ -57,6 +58,12 @@ def summarise_report(report: Report) -> Summary:
             ("distance", _distance(report)),
             ("hyperparameters", _hyperparameters(report.hyperparameters)),
             *([("length scales", _scales(report))] if len(report.variance_shares) > 1 else []),
+            *(
+                [("long scales", f"{counted(report.n_global, 'feature')} over the whole domain")]
+                if report.n_global
+                else []
+            ),
+            *([("mean", EXACT_MEAN)] if report.exact_mean else []),
             ("centres", _centres(report)),
             ("neighbourhoods", _neighbourhoods(report)),
             ("time", ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in report.seconds.items())),
@@ -83,8 +90,15 @@ def _distance(report: Report) -> str:
         f"{report.divergence:.1e} nats of KL per test point from the exact Gaussian process "
         f"(standard error {error_text}, {report.n_probes} probes), "
         f"{'within' if report.tolerance_met else 'ABOVE'} the tolerance of {report.tolerance:g}"
+        + _in_gaps(report)
         + (f"; measured at the fit, with {report.n_measured} samples" if report.n_measured else "")
     )
+
+
+def _in_gaps(report: Report) -> str:
+    gaps = "" if report.divergence_in_gaps is None else f"; {report.divergence_in_gaps:.1e} in gaps of the data"
+    largest = report.divergence_largest
+    return gaps if largest is None else f"{gaps}; {largest:.1e} around the worst probe"
 
 
 def _scales(report: Report) -> str:
@@ -95,6 +109,8 @@ def _scales(report: Report) -> str:
 
 def _centres(report: Report) -> str:
     text = str(report.n_centers) if report.n_centers else "every test point"
+    if report.least_neighbours and report.radius is None and report.n_centers and report.n_features <= 3:
+        text += ", of cells as small as the data are dense; models are made when they are first asked for, and kept"
     if report.n_centers and report.spacing is not None:
         share = "every point" if report.served == 1 else f"{report.served:.0%} of the points"
         text += f", {share} within {report.spacing:g} length scales of one"
@@ -108,6 +124,8 @@ def _centres(report: Report) -> str:
 
 def _neighbourhoods(report: Report) -> str:
     if report.radius is None:
-        return f"the {report.least_neighbours} nearest points" if report.least_neighbours else "all points"
+        return (
+            f"the {report.least_neighbours} nearest points, more in gaps" if report.least_neighbours else "all points"
+        )
     least = f", the nearest {report.least_neighbours} at least" if report.least_neighbours else ""
     return f"within {report.radius:g} length scales, {report.median_neighbours} points in the median{least}"

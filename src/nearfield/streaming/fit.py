@@ -83,7 +83,7 @@ class FramedSource:
         """See `FramedData`."""
         return self
 
-    def solve_mean(self, request: LocalRequest, rng: np.random.RandomState) -> None:  # noqa: ARG002
+    def solve_mean(self, request: LocalRequest, rng: np.random.RandomState) -> None:
         """See `FramedData`: never, since it takes all rows at once."""
 
     def choose(self, request: LocalRequest, rng: np.random.RandomState, exact_mean: bool = False) -> Choice:  # noqa: ARG002
