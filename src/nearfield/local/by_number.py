@@ -139,7 +139,7 @@ class NumberSearch(Measurements):
     """Candidates whose neighbourhoods are so many nearest points."""
 
     # Most of the distance may come from few places, which the probes may have missed.
-    share, n_errors = 0.4, 2.0
+    share, n_errors = 0.5, 1.0
 
     probed: list[NearestNeighbourhood]
     most = MOST_POINTS[0]
@@ -166,7 +166,8 @@ class NumberSearch(Measurements):
             candidate = replace(candidate, depth=Depth(excess, DEEPEST, float(np.median(self.data.noise))))
             while len(places):
                 trial = self.measure_at(candidate, probed)
-                if 2 * max(probe.deepest[0] for probe in probed) <= self.most or self.most >= MOST_POINTS[-1]:
+                most = MOST_POINTS[-1 if self.request.limit == np.inf else 1]
+                if 2 * max(probe.deepest[0] for probe in probed) <= self.most or self.most >= most:
                     break
                 self.most *= 2
                 probed = self._neighbourhoods(places)
@@ -182,7 +183,7 @@ class NumberSearch(Measurements):
             self.probed = self.make_probed(0)
             counts = self._counts()
             best, low = self._fewest(counts)
-            if best is not None or self.most < most:
+            if best is not None or self.most < most or len(counts) < len(self._counts(np.inf)):
                 break
         if best is None:
             return self.closest()
@@ -214,8 +215,12 @@ class NumberSearch(Measurements):
             if count > candidate.plan.count:
                 yield self._candidate(count, 0)
 
-    def _counts(self) -> list[int]:
-        return [count for count in COUNTS if 2 * count <= self.most] or [min(COUNTS[0], self.most)]
+    def _counts(self, limit: float | None = None) -> list[int]:
+        """Numbers of neighbours that the probes can judge, and that do not cost more than the limit."""
+        counts = [count for count in COUNTS if 2 * count <= self.most] or [min(COUNTS[0], self.most)]
+        limit = self.request.limit if limit is None else limit
+        affordable = [n for n in counts if limit == np.inf or self.cost(self._candidate(n, 1)) <= limit]
+        return affordable or counts[:1]
 
     def _candidate(self, count: int, size: int) -> Candidate:
         """So many neighbours, in cells of one of two sizes."""

@@ -125,6 +125,8 @@ class Request:
     correction : bool
     exact_mean : bool
         Only variances are asked for: the mean is exact.
+    limit : float
+        Cost, as in `Trial`, from which on an exact mean is the better way, and the search may end.
     places : ndarray of shape (m, d) or None
         Where predictions will be asked for, in length scales.
     """
@@ -136,6 +138,7 @@ class Request:
     kernel_space: bool = False
     correction: bool = True
     exact_mean: bool = False
+    limit: float = np.inf
     places: Floats | None = None
 
 

@@ -25,6 +25,7 @@ def choose(
     data: TrainingSet,
     rng: np.random.RandomState,
     exact_mean: bool = False,
+    limit: float = np.inf,
     places: Floats | None = None,
     **streamed: Any,
 ) -> Choice:
@@ -44,6 +45,7 @@ def choose(
         request.kernel_space,
         request.correction,
         exact_mean,
+        limit,
         places,
     )
     if kernel.n_scales == 1 or not request.is_free:

@@ -15,14 +15,50 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ..common.arrays import column_squares
 from ..common.types import Floats
+from ..kernels import Kernel
+from ..solvers import linalg
+from ..solvers.factors import Cholesky
 from ..solvers.kernel_space import KernelSpace
-from .model import in_kernel_space
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
 Nearest: TypeAlias = Callable[[int], tuple[Floats, Floats, Floats]]
 """So many nearest points relative to the centre, (n, d), targets (n, k + 1) and noise (n,), the nearest first."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellModel:
+    """The process of one cell: points in the order of their distances, and their targets.
+
+    Cells are asked for few places and have many targets, so weights are found for places, and not for targets.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    X : ndarray of shape (n, d)
+        Relative to the centre.
+    y : ndarray of shape (n, k + 1)
+    factor : Cholesky
+        Of `K + diag(noise)`.
+    """
+
+    kernel: Kernel
+    X: Floats
+    y: Floats
+    factor: Cholesky
+
+    def mean_and_variance(self, X: Floats) -> tuple[Floats, Floats]:
+        """Means (m, k + 1) and variances (m,) at places (m, d)."""
+        half = self.factor.whiten(self.kernel(X, self.X).T, overwrite=True)
+        variance = (self.kernel.variance - column_squares(half)).clip(min=0.0)
+        return linalg.solve_lower(self.factor.lower, half, transposed=True).T @ self.y, variance
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory taken."""
+        return int(self.factor.n_bytes + self.X.nbytes + self.y.nbytes)
 
 
 @dataclass(frozen=True)
@@ -43,7 +79,7 @@ class Depth:
     most: int
     noise: float
 
-    def contribution(self, model: KernelSpace, places: Floats) -> float:
+    def contribution(self, model: CellModel, places: Floats) -> float:
         """Nats that the farther half of the points of a model contributes, the most at any of the places (m, d).
 
         The points of the model are in the order of their distances.
@@ -54,12 +90,14 @@ class Depth:
         return float(np.max(0.5 * squares[len(squares) // 2 :].sum(axis=0) / variance, initial=0.0))
 
 
-def fit_cell(plan: Plan, depth: Depth | None, nearest: Nearest, n: int, size: float) -> KernelSpace:
+def fit_cell(plan: Plan, depth: Depth | None, nearest: Nearest, n: int, size: float) -> CellModel:
     """Model of one cell of half diagonal `size`, with as many of the `n` points as it needs."""
     count = plan.count or 1
     while True:
         Z, y, noise = nearest(min(count, n))
-        model = in_kernel_space(plan, Z, y, noise)
+        factor = KernelSpace.factorise(plan.kernel, Z, noise, what="covariance matrix of a neighbourhood")
+        assert isinstance(factor, Cholesky)
+        model = CellModel(plan.kernel, Z, y, factor)
         if depth is None or count >= min(depth.most, n):
             return model
         if depth.contribution(model, places_in_cell(size, Z.shape[1])) <= depth.excess:
@@ -67,11 +105,11 @@ def fit_cell(plan: Plan, depth: Depth | None, nearest: Nearest, n: int, size: fl
         count = min(2 * count, depth.most)
 
 
-def fit_cells(plan: Plan, depth: Depth | None, data: TrainingSet, centers: Floats, sizes: Floats) -> list[KernelSpace]:
+def fit_cells(plan: Plan, depth: Depth | None, data: TrainingSet, centers: Floats, sizes: Floats) -> list[CellModel]:
     """Models of graded cells around centres (C, d), with half diagonals (C,): each with the neighbours it needs."""
     near = data.nearest(centers, plan.count or 1)
 
-    def fit_one(i: int) -> KernelSpace:
+    def fit_one(i: int) -> CellModel:
         def nearest(count: int) -> tuple[Floats, Floats, Floats]:
             rows = near[i] if count <= len(near[i]) else data.nearest(centers[i : i + 1], count)[0]
             return data.X[rows] - centers[i], data.y[rows], data.noise[rows]

@@ -62,6 +62,9 @@ class FramedData(Protocol):
     def split(self, request: LocalRequest, rng: Random) -> FramedData:
         """The same with the long scales set apart, where there are any."""
 
+    def prefers_exact_mean(self, request: LocalRequest) -> bool:
+        """Whether an exact mean is known to be cheaper than what neighbours could do."""
+
     def solve_mean(self, request: LocalRequest, rng: Random) -> ExactMean | None:
         """The mean of the exact process; None where that is out of reach."""
 
@@ -228,15 +231,19 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
     frame = Frame.of(learned.kernel, learned.noise_variance, data.mean)
     framed = data.in_frame(frame).split(request, rngs[1])
     clock.lap("long scales")
-    choice = framed.choose(request, rngs[1], exact_mean=False)
+    exact_mean = framed.solve_mean(request, rngs[1]) if framed.prefers_exact_mean(request) else None
+    if exact_mean is not None:
+        clock.lap("iteration")
+    choice = framed.choose(request, rngs[1], exact_mean=exact_mean is not None)
     if framed.part is not None and choice.candidate.plan.is_exact:
         framed, choice = data.in_frame(frame), replace(choice, candidate=exact(frame.kernel))
     clock.lap("tuning")
-    exact_mean = None if choice.met else framed.solve_mean(request, rngs[1])
-    if exact_mean is not None:
+    if exact_mean is None and not choice.met:
+        exact_mean = framed.solve_mean(request, rngs[1])
         clock.lap("iteration")
-        choice = framed.choose(request, rngs[1], exact_mean=True)
-        clock.lap("tuning of variances")
+        if exact_mean is not None:
+            choice = framed.choose(request, rngs[1], exact_mean=True)
+            clock.lap("tuning of variances")
     placement, covered = framed.place(request, choice, rngs[2])
     clock.lap("centres")
     predictor = framed.fit(request, choice.candidate, placement)

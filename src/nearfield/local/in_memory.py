@@ -18,10 +18,13 @@ from .choices import ALWAYS_EXACT_UP_TO, Candidate, Choice
 from .engine import RaggedEngine
 from .frame import Frame
 from .global_part import GlobalPart, fit_global_part
-from .iteration import ExactMean, solve_mean
+from .iteration import ExactMean, cost_of_mean, solve_mean
 from .neighbourhoods import TrainingSet
 from .predictor import LocalPredictor
 from .request import LocalRequest
+
+
+NEIGHBOURS_COST = 2e5  # operations per point, of a hundred neighbours
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +91,13 @@ class FramedArrays:
             return self
         return replace(self, part=fit_global_part(kernel, data, request.tolerance, rng, request.n_jobs))
 
+    def prefers_exact_mean(self, request: LocalRequest) -> bool:
+        """See `FramedData`."""
+        n = len(self.data.X)
+        if not request.is_free or self.kernel.n_scales == 1 or n <= ALWAYS_EXACT_UP_TO:
+            return False
+        return self._cost_of_mean < NEIGHBOURS_COST * n
+
     def solve_mean(self, request: LocalRequest, rng: np.random.RandomState) -> ExactMean | None:
         """See `FramedData`."""
         return solve_mean(self.kernel, self.part, self.data, request.tolerance, rng, request.n_jobs, request.progress)
@@ -98,15 +108,20 @@ class FramedArrays:
         return self.frame.kernel if self.part is None else self.part.kernel
 
     @cached_property
+    def _cost_of_mean(self) -> float:
+        return cost_of_mean(self.kernel, 0 if self.part is None else self.part.n_components, self.data)
+
+    @cached_property
     def _targets(self) -> Floats:
         """Targets of the local models."""
         return self.data.y if self.part is None else self.part.targets(self.data.X, self.data.y)
 
     def choose(self, request: LocalRequest, rng: np.random.RandomState, exact_mean: bool) -> Choice:
         """See `FramedData`."""
+        limit = np.inf if exact_mean or not request.is_free else self._cost_of_mean
         left = replace(self.data, y=self._targets[:, -self.data.y.shape[1] :])
         places = None if request.places is None else self.frame.points(request.places)
-        return choosing.choose(request, self.kernel, left, rng, exact_mean, places)
+        return choosing.choose(request, self.kernel, left, rng, exact_mean, limit, places)
 
     def place(self, request: LocalRequest, choice: Choice, rng: np.random.RandomState) -> tuple[Placement, float]:
         """See `FramedData`."""

@@ -32,6 +32,7 @@ from .whitening import Block, make_blocks
 
 CELL_POINTS, N_EARLIER = 32, 128  # of the preconditioner
 MAX_ITERATIONS = 200
+PER_POINT, PER_FEATURE, PER_PAIR = 1e5, 1e3, 75.0  # operations worth, iterations included
 MOST_PAIRS = 4e9  # of points that matter to each other: minutes
 RESIDUAL = 1e-4  # times the root of the tolerance: means are then precise to far less than it asks for
 CUTOFF = 1e-10  # of the variance, below which the kernel of two points is left out
@@ -175,6 +176,19 @@ class ExactMean:
         if self.features:
             mean += rows_of(self.features, places, self.n_jobs) @ self.long_weights
         return mean if isinstance(X, np.ndarray) else like(mean, X)
+
+
+def cost_of_mean(kernel: Kernel, n_long: int, data: TrainingSet) -> float:
+    """Operations that the exact mean costs, in the units of `Trial.cost`; infinite where it is out of reach.
+
+    `kernel` has the short scales, and the long ones have `n_long` features.
+    """
+    n = len(data.X)
+    some = data.X[:: max(n // 200, 1)]
+    # The tree knows one metric: columns with other ratios of long and short scales make the estimate too large.
+    reach = float(kernel.length_scales.max()) * np.sqrt(-2 * np.log(CUTOFF))
+    pairs = n * float(np.mean(data.counts(some, reach)))
+    return (PER_POINT + PER_FEATURE * n_long) * n + PER_PAIR * pairs if pairs <= MOST_PAIRS else np.inf
 
 
 def solve_mean(

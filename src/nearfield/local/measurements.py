@@ -140,6 +140,7 @@ class Measurements:
         """Cheapest candidate that meets the tolerance, or the exact process where it may be and is cheaper."""
         n = self.n_samples
         may_be_exact = may_be_exact and n <= choices.EXACT_FALLBACK_UP_TO and not self.request.exact_mean
+        may_be_exact = may_be_exact and exact_cost(n) <= self.request.limit
         best = self.search()
         n_probes = _count(self.probed)
         sure = best is not None and self.meets(best)

@@ -14,10 +14,9 @@ from ..common.arrays import Array, as_doubles, empty_like_shape, indices_like, n
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..solvers.feature_space import FeatureSpace
-from ..solvers.kernel_space import KernelSpace
 from . import blending, ensemble
 from .centers import Placement, graded_cells
-from .depth import Depth, fit_cells
+from .depth import CellModel, Depth, fit_cells
 from .engine import MEMORY_SHARE, Engine, RaggedEngine
 from .neighbourhoods import TrainingSet
 from .plan import Plan
@@ -250,7 +249,7 @@ class LocalPredictor(Predictor):
     data: Any = field(kw_only=True)
     depth: Depth | None = None
     is_updated: bool = False
-    kept: dict[int, KernelSpace] = field(default_factory=dict, repr=False)
+    kept: dict[int, CellModel] = field(default_factory=dict, repr=False)
 
     @classmethod
     def fit(
@@ -368,7 +367,7 @@ class LocalPredictor(Predictor):
         if self.placement.sizes is None or len(X) == 0:
             return super()._by_centers(X, owner, with_variance)
         if isinstance(self.engine, RaggedEngine):
-            return self._by_kept(X, owner, with_variance)
+            return self._by_kept(X, owner)
         places, counts = self.placement.centers[owner], self._counts(owner)
         mean, variance = self._prior(X)
         for count in np.unique(counts):
@@ -393,7 +392,7 @@ class LocalPredictor(Predictor):
     def _host_placement(self) -> Placement:
         return replace(self.placement, centers=as_doubles(self.placement.centers))
 
-    def _by_kept(self, X: Floats, owner: Integers, with_variance: bool) -> tuple[Floats, Floats]:
+    def _by_kept(self, X: Floats, owner: Integers) -> tuple[Floats, Floats]:
         """Each point by the model of its centre, which is made if it is new, and kept as long as there is room."""
         assert isinstance(self.engine, RaggedEngine)
         used, inverse = np.unique(owner, return_inverse=True)
@@ -413,20 +412,17 @@ class LocalPredictor(Predictor):
                 for chunk in memory.batches(len(members), PLACES_AT_ONCE):
                     rows = members[chunk]
                     Z = X[rows] - self.placement.centers[number]
-                    if with_variance:
-                        mean[rows], variance[rows] = model.mean_and_variance(Z)
-                    else:
-                        mean[rows] = model.mean(Z)
+                    mean[rows], variance[rows] = model.mean_and_variance(Z)
 
         thread_map(work, memory.batches(len(used), CELLS_AT_ONCE), self.engine.n_jobs)
         return mean, variance
 
-    def _models(self, numbers: Integers) -> list[KernelSpace]:
+    def _models(self, numbers: Integers) -> list[CellModel]:
         """Models of some graded cells, kept or new."""
         sizes = self.placement.sizes
         assert sizes is not None
         new = np.array([i for i in numbers.tolist() if i not in self.kept], dtype=np.int64)
-        made: dict[int, KernelSpace] = {}
+        made: dict[int, CellModel] = {}
         if len(new):
             models = fit_cells(self.plan, self.depth, self.data, self.placement.centers[new], sizes[new])
             made = dict(zip(new.tolist(), models, strict=True))
@@ -438,5 +434,5 @@ class LocalPredictor(Predictor):
         return self.engine.predict_at(plan, self.data, places, X, with_variance)
 
 
-def _bytes_of(models: dict[int, KernelSpace]) -> int:
+def _bytes_of(models: dict[int, CellModel]) -> int:
     return sum(model.n_bytes for model in models.values())

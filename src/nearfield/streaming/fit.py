@@ -83,6 +83,10 @@ class FramedSource:
         """See `FramedData`."""
         return self
 
+    def prefers_exact_mean(self, request: LocalRequest) -> bool:  # noqa: ARG002
+        """See `FramedData`."""
+        return False
+
     def solve_mean(self, request: LocalRequest, rng: np.random.RandomState) -> None:
         """See `FramedData`: never, since it takes all rows at once."""
 

@@ -92,6 +92,10 @@ class FramedTensors:
             return self
         return replace(self, part=self._on_host.split(request, rng).part)
 
+    def prefers_exact_mean(self, request: LocalRequest) -> bool:
+        """See `FramedData`."""
+        return self.frame.kernel.n_scales > 1 and self._on_host.prefers_exact_mean(request)
+
     def solve_mean(self, request: LocalRequest, rng: np.random.RandomState) -> ExactMean | None:
         """See `FramedData`; on the host."""
         return self._on_host.solve_mean(request, rng)
