@@ -167,7 +167,7 @@ class LocalGPRegressor(GPRegressor):
         **parameters
             Further parameters of `LocalGPRegressor`.
         """
-        parameters = {"n_scales": 1, **parameters}
+        parameters = {"n_scales": 1, "blend": False, **parameters}
         return cls(
             spacing=spacing,
             radius=None,

@@ -18,19 +18,17 @@ from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from . import graded
-from .centers import leaves
 from .choices import ALWAYS_EXACT_UP_TO, Candidate, Choice, Request, Trial, without_measuring
 from .depth import Depth, fit_cell
 from .gaps import MAX_COLUMNS
 from .measurements import Measurements
-from .neighbourhoods import TrainingSet
+from .neighbourhoods import TrainingSet, metrics_of
 from .plan import Plan
 from .probes import Cell, NeighbourhoodSample, ProbeNeighbourhood
 
 COUNTS = (30, 50, 75, 100, 150, 200, 300, 400, 600, 800)
 MOST_POINTS = (400, 800, 1600)  # of the reference around a probe: more where twice the neighbours found are not in it
-CELL_SHARES = (8, 4)  # neighbours per point of a cell: smaller cells are more accurate, larger ones cheaper
-NEAR = (0.4, 0.6)  # the same, as half a diagonal over the distance to the last neighbour
+NEAR = (0.4, 0.6)  # size of cells, see `graded.cells`: smaller ones are more accurate, larger ones cheaper
 DEPTHS = (30.0, 8.0)  # times the tolerance, that the farther half of the neighbours may contribute
 VARIANCE_DEPTH = 0.5  # times the root of the tolerance, where only variances are asked for
 DEEPEST = 800
@@ -98,12 +96,7 @@ class NearestNeighbourhood(ProbeNeighbourhood):
         if candidate.near is not None:
             middles, halves = self.located(count, candidate.near)
             return middles[self.own] - self.origin, halves[self.own]
-        assert candidate.cell_points is not None
-        cells = leaves(self.sample.X, candidate.cell_points, count)
-        distances = np.sum((cells.middles - self.probes[:, None]) ** 2, axis=2) ** 0.5
-        nearest = np.argmin(distances, axis=1)
-        lost = distances.min(axis=1) > cells.reach[nearest]
-        return np.where(lost[:, None], self.probes, cells.middles[nearest]), np.where(lost, 0.0, cells.reach[nearest])
+        return self.probes, np.zeros(len(self.probes))  # each place is its own centre
 
     def cells(self, candidate: Candidate) -> Iterator[Cell]:
         """The cell that each probe falls into."""
@@ -111,6 +104,13 @@ class NearestNeighbourhood(ProbeNeighbourhood):
             # A cell that is nearly cubic has the volume of a ball of so much less than half its diagonal.
             in_cell = float(np.sum(np.sum((self.sample.X - middle) ** 2, axis=1) <= (0.8 * half) ** 2))
             yield Cell(middle, np.array([i]), max(in_cell, 1.0))
+
+    def _order(self, candidate: Candidate, middle: Floats) -> Integers:
+        """Rows in the order in which they are taken for neighbours of a place."""
+        units = metrics_of(candidate.plan.kernel) if candidate.near is None else [np.ones(len(middle))]
+        distances = [np.sum(((self.sample.X - middle) / unit) ** 2, axis=1) for unit in units]
+        ranks = [np.argsort(np.argsort(each, kind="stable"), kind="stable") for each in distances]
+        return np.argsort(np.min(ranks, axis=0), kind="stable")
 
     def cost(self, candidate: Candidate) -> float:
         """See `ProbeNeighbourhood`; each model costs something of its own."""
@@ -122,7 +122,7 @@ class NearestNeighbourhood(ProbeNeighbourhood):
         sample = self.sample
         mean, variance = np.empty_like(self.mean), np.empty_like(self.variance)
         for i, (middle, half) in enumerate(zip(*self._cells(candidate), strict=True)):
-            order = np.argsort(np.sum((sample.X - middle) ** 2, axis=1), kind="stable")
+            order = self._order(candidate, middle)
 
             def nearest(count: int, order: Integers = order, middle: Floats = middle) -> tuple[Floats, Floats, Floats]:
                 near = order[:count]
@@ -177,7 +177,8 @@ class NumberSearch(Measurements):
 
     def search(self) -> Trial | None:
         """See `Measurements`."""
-        for most in MOST_POINTS:
+        # Where space is wide, much of what matters is far away.
+        for most in MOST_POINTS if self.data.X.shape[1] <= MAX_COLUMNS else MOST_POINTS[-1:]:
             self.most = min(most, len(self.data.X) - PROBES)
             self.trials.clear()
             self.probed = self.make_probed(0)
@@ -227,7 +228,7 @@ class NumberSearch(Measurements):
         plan, label = Plan(self.kernel, None, None, count=count), f"the {count} nearest points in kernel space"
         if self.data.X.shape[1] <= MAX_COLUMNS:
             return Candidate(np.inf, plan, label, near=NEAR[size])
-        return Candidate(np.inf, plan, label, cell_points=max(count // CELL_SHARES[size], 4))
+        return Candidate(np.inf, plan, label)
 
     def _neighbourhoods(
         self, origins: Floats, rows: Integers | None = None, allowed: Integers | None = None
@@ -239,11 +240,15 @@ class NumberSearch(Measurements):
         may_be_probe = np.zeros(len(data.X), dtype=bool)
         may_be_probe[slice(0) if allowed is None else allowed] = True
         exact, typical = Plan(self.kernel, None, None), float(np.median(data.noise))
+        units = metrics_of(self.kernel) if d > MAX_COLUMNS else []
 
         def draw(i: int) -> tuple[Floats, Floats, Integers]:
             """Probes (m, d), their noise (m,) and the points around them."""
             random = np.random.RandomState(seeds[i])
             distances, around = (each[0] for each in data.tree.query(origins[i][None], k=size + PROBES))
+            if len(units) > 1:
+                (more,) = data.neighbourhoods(origins[i][None], None, size + PROBES, self.kernel)
+                around = np.concatenate([around[: PROBES + 1], np.setdiff1d(more, around[: PROBES + 1])])
             if rows is None:
                 # Further places that are as far from the data, or nearly.
                 places = origins[i] + random.uniform(-0.3, 0.3, (PROBES, d)) * distances[0]

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 from sklearn.cluster import MiniBatchKMeans
-from sklearn.neighbors import KDTree
 
 from ..common.arrays import Array, like, namespace, on_host
 from ..common.types import Booleans, Floats, Integers
@@ -148,89 +147,7 @@ def group_rows(rows: Integers) -> tuple[Integers, Integers]:
     return distinct, inverse.reshape(-1)
 
 
-def graded_cells(X: Array, distance: Array) -> Array:
-    """Middle of the cell of each point, in lattices whose sides double with the distance from the data.
-
-    Far from the data the answer varies slowly, and many points share a cell.
-    """
-    xp = namespace(X)
-    least = float(xp.finfo(distance.dtype).tiny)
-    side = 2.0 ** xp.floor(xp.log2(xp.clip(distance, least, None) / 4))[:, None]
-    return (xp.floor(X / side) + 0.5) * side
-
-
 NEAR = 0.4  # of the distance to the last of a centre's neighbours, within which those are neighbours of a point too
-
-
-@dataclass(frozen=True, eq=False)
-class Leaves:
-    """Cells of about an equal number of points.
-
-    Attributes
-    ----------
-    middles : ndarray of shape (C, d)
-    reach : ndarray of shape (C,)
-        How far from the middle a point may lie to be served by the neighbours of the middle.
-    sizes : ndarray of shape (C,)
-        Number of points in each.
-    """
-
-    middles: Floats
-    reach: Floats
-    sizes: Integers
-
-
-def leaves(X: Floats, n_points: int, count: int, tree: KDTree | None = None) -> Leaves:
-    """Cells of about `n_points` points each, and fewer where that would make them large beside a neighbourhood.
-
-    The middle of a cell that reaches from a dense place into the void has its `count` neighbours in the dense place,
-    and points at the other end would be served badly: such cells are halved until they are small.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    n_points, count : int
-    tree : KDTree or None
-        Of `X`, where there is one.
-    """
-    cells = KDTree(X, leaf_size=max(n_points // 2, 1))  # its leaves hold up to twice as many
-    _, order, nodes, _ = cells.get_arrays()
-    is_leaf = nodes["is_leaf"].astype(bool)
-    bounds = zip(nodes["idx_start"][is_leaf], nodes["idx_end"][is_leaf], strict=True)
-    groups = [order[start:stop] for start, stop in bounds]
-    tree = cells if tree is None else tree
-    done: list[tuple[Floats, Floats, Integers]] = []
-    while groups:
-        middles, reach, sizes = _extents_of(X, groups)
-        near = reach_of(middles, count, tree)
-        large = (reach > near) & (sizes > 1)
-        done.append((middles[~large], np.maximum(reach, near)[~large], sizes[~large]))
-        groups = [half for i in np.flatnonzero(large) for half in _halves(X, groups[i])]
-    return Leaves(*(np.concatenate(parts) for parts in zip(*done, strict=True)))
-
-
-def _extents_of(X: Floats, groups: list[Integers]) -> tuple[Floats, Floats, Integers]:
-    """Middle of the bounding box of each group of points, the farthest of them from it, and their number."""
-    sizes = np.array([len(group) for group in groups])
-    points = X[np.concatenate(groups)]
-    starts = np.cumsum(sizes) - sizes
-    middles = 0.5 * (np.minimum.reduceat(points, starts) + np.maximum.reduceat(points, starts))
-    distances = np.sqrt(np.sum((points - np.repeat(middles, sizes, axis=0)) ** 2, axis=1))
-    return middles, np.maximum.reduceat(distances, starts), sizes
-
-
-def _halves(X: Floats, group: Integers) -> tuple[Integers, Integers]:
-    """The points below and above the median along the widest side."""
-    points = X[group]
-    order = np.argsort(points[:, np.argmax(np.ptp(points, axis=0))], kind="stable")
-    middle = len(group) // 2
-    return group[order[:middle]], group[order[middle:]]
-
-
-def reach_of(centers: Floats, count: int, tree: KDTree) -> Floats:
-    """How far from each centre (C, d) a point may lie to be served by its `count` nearest points; shape (C,)."""
-    result: Floats = NEAR * tree.query(centers, k=min(count, len(tree.data)))[0][:, -1]
-    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,27 +178,13 @@ class Placement:
 
     def covers(self, X: Array) -> Booleans:
         """Whether each point (n, d) is as near to a centre as was promised."""
-        if len(self.centers) == 0 or (self.reach is None and self.spacing is None):
+        reach = self.sizes if self.reach is None else on_host(self.reach)
+        if len(self.centers) == 0 or (reach is None and self.spacing is None):
             return np.ones(len(X), dtype=bool)
         distance, owner = cKDTree(on_host(self.centers)).query(on_host(X))
-        limit: Any = self.spacing if self.reach is None else on_host(self.reach)[owner]
+        limit: Any = self.spacing if reach is None else reach[owner]
         result: Booleans = distance <= limit * (1 + 1e-9)
         return result
-
-
-def completed(placement: Placement, X: Floats, n_points: int, count: int, tree: KDTree) -> Placement:
-    """Further centres, one a leaf, for the points that are not served: of so many nearest points, all must be near."""
-    assert placement.reach is not None
-    alone = X if len(placement.centers) == 0 else X[~placement.covers(X)]
-    if len(alone) == 0:
-        return placement
-    cells = leaves(alone, n_points, count, tree)
-    return Placement(
-        np.concatenate([placement.centers, cells.middles]),
-        None,
-        None,
-        reach=np.concatenate([placement.reach, cells.reach]),
-    )
 
 
 def place(

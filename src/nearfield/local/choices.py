@@ -29,8 +29,6 @@ class Candidate:
         Covering radius of the centres, in length scales; infinite for a single centre.
     plan : Plan
     label : str
-    cell_points : int or None
-        Cells of so many points each, instead of cells of one size.
     near : float or None
         Cells whose size follows the distance to the last neighbour, and cover all places: see `graded`.
     depth : Depth or None
@@ -42,7 +40,6 @@ class Candidate:
     spacing: float
     plan: Plan
     label: str
-    cell_points: int | None = None
     near: float | None = None
     depth: Depth | None = None
     exact_mean: bool = False

@@ -29,7 +29,7 @@ def fit_all(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) 
 
     def work(batch: slice) -> list[LocalModel]:
         chosen = centers[batch]
-        near = data.neighbourhoods(chosen, plan.radius, plan.count)
+        near = data.neighbourhoods(chosen, plan.radius, plan.count, plan.kernel)
         sizes = [len(points) for points in near]
         groups = _groups(plan, sizes, [plan.takes_kernel_space(size) for size in sizes])
         return [model for group in groups for model in _fit_group(plan, data, chosen[group], near[group])]
@@ -119,7 +119,7 @@ def update_all(
             return from_statistics(plan, model.statistics() + sums)
         if len(added) == 0 and plan.count is None:
             return model
-        (near,) = data.neighbourhoods(center[None], plan.radius, plan.count)
+        (near,) = data.neighbourhoods(center[None], plan.radius, plan.count, plan.kernel)
         return _fit_around(plan, data, center, near) if np.any(near >= n_old) else model
 
     def work(batch: slice) -> list[LocalModel]:
@@ -135,7 +135,7 @@ def remake(
     """Models with those that are None made from the data, as `update_all` makes them."""
 
     def made(center: Floats) -> LocalModel:
-        (near,) = data.neighbourhoods(center[None], plan.radius, plan.count)
+        (near,) = data.neighbourhoods(center[None], plan.radius, plan.count, plan.kernel)
         return _fit_around(plan, data, center, near)
 
     def work(batch: slice) -> list[LocalModel]:

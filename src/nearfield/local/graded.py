@@ -55,11 +55,10 @@ def cells(
     cell = np.zeros(0 if places is None else len(places), dtype=np.int64)
     owner = np.zeros(len(cell), dtype=np.int64)
     middles, halves = [], []
-    n_done, k = 0, min(count, tree.n)
+    n_done = 0
     while len(corners):
         middle, half = corners + 0.5 * width, 0.5 * float(np.sqrt(np.sum(width**2)))
-        first, last = tree.query(middle, [1, k], workers=n_threads(n_jobs))[0].T
-        reach = near * (last - first) + IN_GAPS * first
+        reach = sizes_around(middle, tree, count, near, n_jobs)
         done = (reach >= half) | (half <= SMALLEST)
         middles.append(middle[done])
         halves.append(np.full(int(done.sum()), half))
@@ -82,6 +81,15 @@ def cells(
             corners = np.concatenate([split, upper])
         n_done += int(done.sum())
     return np.concatenate(middles), np.concatenate(halves), owner
+
+
+def sizes_around(middles: Floats, tree: cKDTree, count: int, near: float, n_jobs: int | None = 1) -> Floats:
+    """Largest half diagonals (C,) that cells around middles (C, d) may have; see `cells`."""
+    if len(middles) == 0:
+        return np.empty(0)
+    first, last = tree.query(middles, [1, min(count, tree.n)], workers=n_threads(n_jobs))[0].T
+    sizes: Floats = np.maximum(near * (last - first) + IN_GAPS * first, SMALLEST)
+    return sizes
 
 
 def weights(placement: Placement, X: Floats, blend: bool, n_jobs: int | None) -> tuple[Integers, Integers, Floats]:

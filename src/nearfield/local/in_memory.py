@@ -23,7 +23,6 @@ from .neighbourhoods import TrainingSet
 from .predictor import LocalPredictor
 from .request import LocalRequest
 
-
 NEIGHBOURS_COST = 2e5  # operations per point, of a hundred neighbours
 
 
@@ -125,8 +124,8 @@ class FramedArrays:
 
     def place(self, request: LocalRequest, choice: Choice, rng: np.random.RandomState) -> tuple[Placement, float]:
         """See `FramedData`."""
-        X, tree = self.data.X, self.data.tree
-        placement = placing.place_centers(request, choice.candidate, self.frame, X, rng, tree)
+        X = self.data.X
+        placement = placing.place_centers(request, choice.candidate, self.frame, X, rng)
         return placement, placing.share_covered(request, placement, X)
 
     def fit(self, request: LocalRequest, candidate: Candidate, placement: Placement) -> LocalPredictor:

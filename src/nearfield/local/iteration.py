@@ -34,7 +34,7 @@ CELL_POINTS, N_EARLIER = 32, 128  # of the preconditioner
 MAX_ITERATIONS = 200
 PER_POINT, PER_FEATURE, PER_PAIR = 1e5, 1e3, 75.0  # operations worth, iterations included
 MOST_PAIRS = 4e9  # of points that matter to each other: minutes
-RESIDUAL = 1e-4  # times the root of the tolerance: means are then precise to far less than it asks for
+RESIDUAL = 1e-3  # times the root of the tolerance: means are then precise to far less than it asks for
 CUTOFF = 1e-10  # of the variance, below which the kernel of two points is left out
 Progress = Callable[[str, float, float], None]
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 from sklearn.neighbors import KDTree
 
 from ..common.types import Floats, Integers
+from ..kernels import Kernel
+
+SIMILAR = 1.5  # ratio of scales, up to which two Gaussians measure distances alike
 
 
 class _NoPoints:
@@ -19,6 +23,16 @@ class _NoPoints:
 
     def query(self, centers: Floats, k: int, **options: Any) -> Any:  # noqa: ARG002
         return np.empty((len(centers), 0), dtype=np.int64)
+
+
+def metrics_of(kernel: Kernel) -> list[Floats]:
+    """Units (d,) of the Gaussians of a kernel, without those that are proportional to others, or nearly."""
+    units: list[Floats] = []
+    for scales in kernel.length_scales:
+        shape = scales / np.exp(np.mean(np.log(scales)))
+        if all(np.max(np.abs(np.log(shape / other))) > np.log(SIMILAR) for other in units):
+            units.append(shape)
+    return units
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +46,15 @@ class TrainingSet:
         Targets, less a constant, and a last column of ones (see `Statistics`).
     noise : ndarray of shape (n,)
     tree : KDTree
+    trees : dict
+        Of the same points in other metrics, once they were asked for.
     """
 
     X: Floats
     y: Floats
     noise: Floats
     tree: KDTree
+    trees: dict[bytes, cKDTree] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, X: Floats, y: Floats, noise: Floats) -> TrainingSet:
@@ -45,8 +62,15 @@ class TrainingSet:
         index = KDTree(X, leaf_size=100) if len(X) else _NoPoints()
         return cls(X, np.column_stack([y, np.ones(len(X))]), noise, index)
 
-    def neighbourhoods(self, centers: Floats, radius: float | None, count: int | None = None) -> list[Integers]:
-        """Points within `radius` of each centre, or its `count` nearest; with both, never fewer; with neither, all."""
+    def neighbourhoods(
+        self, centers: Floats, radius: float | None, count: int | None = None, kernel: Kernel | None = None
+    ) -> list[Integers]:
+        """Points within `radius` of each centre, or its `count` nearest; with both, never fewer; with neither, all.
+
+        With a kernel whose Gaussians measure distances differently, the nearest are so many in all.
+        """
+        if radius is None and count is not None and kernel is not None and len(units := metrics_of(kernel)) > 1:
+            return self._nearest_by(units, centers, count)
         if radius is None:
             return [np.arange(len(self.X))] * len(centers) if count is None else self._nearest(centers, count)
         found = list(self.tree.query_radius(centers, radius))
@@ -59,6 +83,17 @@ class TrainingSet:
 
     def _nearest(self, centers: Floats, count: int) -> list[Integers]:
         return list(self.tree.query(centers, k=min(count, len(self.X)), return_distance=False, sort_results=False))
+
+    def _nearest_by(self, units: list[Floats], centers: Floats, count: int) -> list[Integers]:
+        """The nearest points of each centre by several metrics, about `count` in all."""
+        each = min(-(-count // len(units)), len(self.X))
+        by_metric = []
+        for unit in units:
+            key = unit.tobytes()
+            if key not in self.trees:
+                self.trees[key] = cKDTree(self.X / unit)
+            by_metric.append(self.trees[key].query(centers / unit, each)[1].reshape(len(centers), -1))
+        return [np.unique(rows) for rows in np.concatenate(by_metric, axis=1)]
 
     def nearest(self, centers: Floats, count: int) -> Integers:
         """The `count` nearest points of each centre, or all there are, the nearest first: (C, count)."""

@@ -15,24 +15,17 @@ from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..solvers.feature_space import FeatureSpace
 from . import blending, ensemble
-from .centers import Placement, graded_cells
+from .centers import Placement
 from .depth import CellModel, Depth, fit_cells
 from .engine import MEMORY_SHARE, Engine, RaggedEngine
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
 SLACK = 1.03  # of the spacing: up to there the nearest centre answers, so that slivers between cells open no models
-HOLE_FACTOR, HOLE_MOST = 4, 600  # times as many neighbours for places far from the data, up to so many
 BLENDED_ROWS = 1 << 16  # test points blended together
 CELLS_AT_ONCE = 8  # that a thread takes
 PLACES_AT_ONCE = 1024  # of a cell
 SHARED_SIDES = 3  # columns up to which opened cells share their borders: beyond, cells have too many
-
-
-def plan_for_holes(plan: Plan) -> Plan:
-    """More neighbours, in kernel space: what the long scales say far from the data comes from afar."""
-    assert plan.count is not None
-    return Plan(plan.kernel, None, None, count=max(plan.count, min(HOLE_FACTOR * plan.count, HOLE_MOST)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +99,7 @@ class Predictor:
         mean, variance = self._prior(X)
         near, away = xp.nonzero(~in_hole)[0], xp.nonzero(in_hole)[0]
         mean[near], variance[near] = self._by_centers(X[near], owner[near], with_variance)
-        mean[away], variance[away] = self._in_holes(X[away], distance[away], with_variance)
+        mean[away], variance[away] = self._in_holes(X[away], with_variance)
         return mean, variance
 
     def predict_blended(self, X: Array, with_variance: bool) -> tuple[Array, Array]:
@@ -140,10 +133,10 @@ class Predictor:
             return distance > (reach[owner] if reach is not None else spacing or np.inf)
         return distance > (SLACK * spacing if self._opens_cells and spacing is not None else np.inf)
 
-    def _in_holes(self, X: Array, distance: Array, with_variance: bool) -> tuple[Array, Array]:
+    def _in_holes(self, X: Array, with_variance: bool) -> tuple[Array, Array]:
         """Each point by a model opened for the cell it lies in; the prior where there are no data in reach."""
         if self.plan.count is not None:
-            return self._opened(plan_for_holes(self.plan), X, graded_cells(X, distance), with_variance)
+            return self._opened(self.plan, X, X, with_variance)
         lattice = self.placement.lattice
         assert lattice is not None
         mean, variance = self._prior(X)
