@@ -60,6 +60,13 @@ def command(
     seed: options.Seed = 0,
     n_jobs: options.NJobs = None,
     encoding: options.Encoding = None,
+    certify: Annotated[
+        bool,
+        typer.Option(
+            "--certify",
+            help="Hold a local model against the exact process at 64 of the rows it is scored on, by iteration.",
+        ),
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Score predictions of rows that were held out: RMSE, NLL, CRPS and coverage.
@@ -74,7 +81,7 @@ def command(
         raise CommandError(f"--level must lie between 0 and 1, not {level:g}.")
     if model is not None:
         _refuse_with_model(context)
-        result = _score_model(data, model, target, level, encoding)
+        result = _score_model(data, model, target, level, encoding, certify)
     else:
         if target is None:
             raise CommandError("Name the column to predict with --target, or a model with --model.")
@@ -89,7 +96,9 @@ def command(
         say_what_was_read(training, features is not None)
         labels = _regions(training, block_columns, n_blocks, seed) if spatial_blocks else None
         splits = split(len(training.y), hold_out, folds, labels, seed)
-        result = _cross_validate(training, splits, settings, level)
+        if certify and method != "local":
+            raise CommandError("--certify is for local models.")
+        result = _cross_validate(training, splits, settings, level, certify)
         result["split"] = ("spatial blocks" if spatial_blocks else "single rows") + (
             f", {folds} folds" if folds else f", {hold_out:.0%} held out"
         )
@@ -104,7 +113,7 @@ def _refuse_with_model(context: typer.Context) -> None:
     given = [
         p.opts[0]
         for p in context.command.params
-        if p.name not in ("data", "target", "model", "level", "encoding", "as_json")
+        if p.name not in ("data", "target", "model", "level", "encoding", "certify", "as_json")
         and getattr(context.get_parameter_source(p.name or ""), "name", "") == "COMMANDLINE"
     ]
     if given:
@@ -173,7 +182,9 @@ def _regions(training: Training, columns: str | None, n_blocks: int, seed: int) 
 # ---- scores ----------------------------------------------------------------------------------------------------------
 
 
-def _cross_validate(training: Training, splits: list[Any], settings: Any, level: float) -> dict[str, Any]:
+def _cross_validate(
+    training: Training, splits: list[Any], settings: Any, level: float, certify: bool
+) -> dict[str, Any]:
     import numpy as np
 
     from .models import make, predict
@@ -187,7 +198,7 @@ def _cross_validate(training: Training, splits: list[Any], settings: Any, level:
             def report(stage: str, done: float, *_: object, number: int = i) -> None:
                 show(stage if len(splits) == 1 else f"{number + 1} of {len(splits)}: {stage}", done)
 
-            made = make(settings, X[train], y[train], training.recipe, report)
+            made = make(settings, X[train], y[train], training.recipe, report, X[test])
             mean, std = (answer[:, 0] for answer in predict(made.model, X[test]))
             folds.append({"train": len(train), "test": len(test), **scores(y[test], mean, std, level)})
             answers.append((y[test], mean, std, np.full(len(test), y[train].mean())))
@@ -196,6 +207,29 @@ def _cross_validate(training: Training, splits: list[Any], settings: Any, level:
         "rows_dropped": training.n_dropped,
         **_overall(answers, level, training.target, training.recipe.names),
         "folds": folds,
+        **(_certificate(made.model, X[test]) if certify else {}),
+    }
+
+
+def _certificate(model: Any, X: Any) -> dict[str, Any]:
+    """What the exact process says at some of the rows, of which the model was told nothing."""
+    if not hasattr(model, "certify"):
+        raise CommandError("--certify is for local models.")
+    try:
+        found = model._certify_points(X, random_state=0)
+    except ValueError as error:
+        raise CommandError(f"--certify: {error}") from None
+    return {
+        "certificate": {
+            "places": len(found.X),
+            "divergence": found.divergence,
+            "largest": float(found.divergences.max()),
+            "mean_bound_in_std": float((found.mean_bound / found.std).max()),
+            "iterations": found.n_iterations,
+            "converged": found.converged,
+            "seconds": found.seconds,
+            "words": str(found),
+        }
     }
 
 
@@ -228,7 +262,9 @@ def scores(y: Any, mean: Any, std: Any, level: float) -> dict[str, float]:
     }
 
 
-def _score_model(data: str, path: str, target: str | None, level: float, encoding: str | None) -> dict[str, Any]:
+def _score_model(
+    data: str, path: str, target: str | None, level: float, encoding: str | None, certify: bool
+) -> dict[str, Any]:
     import numpy as np
 
     from ..reporting.training_rows import TrainingRows
@@ -241,6 +277,7 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
     if not isinstance(target, str) or len(gp.y_mean_) != 1:
         raise CommandError(f"{path} does not say what it predicts, or predicts several targets: use --target.")
     answers, n_seen, training_rows, unused = [], 0, TrainingRows(gp), Unused()
+    places = []
     with open_table(data, encoding) as table:
         require_columns(table, [target])
         recipe = recipe_of(gp, metadata, table, [target])
@@ -248,6 +285,7 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
             if len(X):
                 n_seen += training_rows.count(X)
                 mean, std = predict(gp, X)
+                places.append(X)
                 answers.append((y, mean[:, 0], std[:, 0], np.full(len(y), gp.y_mean_[0])))
     if not answers:
         raise CommandError(f"{table.name} has no row with {target!r} and all features.")
@@ -262,6 +300,7 @@ def _score_model(data: str, path: str, target: str | None, level: float, encodin
         **overall,
         "folds": [],
         "split": f"all rows, by {path}",
+        **(_certificate(gp, np.concatenate(places)) if certify else {}),
     }
 
 
@@ -281,4 +320,5 @@ def _words(result: dict[str, Any], level: float) -> str:
             ]
         )
     rows.append(["mean alone", "", "", f"{result['rmse_of_the_mean']:.4g}", "", "", ""])
-    return f"{result['target']} from {', '.join(result['features'])}; {result['split']}\n{aligned(rows)}"
+    certificate = f"\n{result['certificate']['words']}" if "certificate" in result else ""
+    return f"{result['target']} from {', '.join(result['features'])}; {result['split']}\n{aligned(rows)}{certificate}"

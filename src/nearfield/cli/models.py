@@ -67,14 +67,22 @@ class Made:
     ard: bool
 
 
-def make(settings: Settings, X: Floats, y: Floats, recipe: Recipe, progress: Callable[..., None]) -> Made:
-    """Fit a model to features `X` (n, p) in their own units."""
+def make(
+    settings: Settings,
+    X: Floats,
+    y: Floats,
+    recipe: Recipe,
+    progress: Callable[..., None],
+    places: Floats | None = None,
+) -> Made:
+    """Fit a model to features `X` (n, p) in their own units, to be asked at `places` (m, p) where those are known."""
     units = _units(settings, X, recipe)
     ard = not _are_coordinates(X, recipe) if settings.ard is None else settings.ard
     model = _estimator(settings, ard, progress)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OnBoundWarning)  # said below, by the columns' names and in their own units
-        model.fit(X / units, y)
+        known = {} if places is None or settings.method != "local" else {"X_test": places / units}
+        model.fit(X / units, y, **known)
     if np.any(units != 1):
         rescale(model, units)
     model.feature_names_in_ = np.array(recipe.names, dtype=object)

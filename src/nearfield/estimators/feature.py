@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,15 +13,20 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..common import memory
-from ..common.arrays import Array, is_tensor, namespace, weighted_mean
+from ..common.arrays import Array, as_doubles, is_tensor, like, namespace, weighted_mean
 from ..common.fitting import all_or_nothing
 from ..common.types import Floats
 from ..common.validation import check_bool, check_option, check_positive, describe, spawn
+from ..common.warnings import warn
 from ..features.gradients import is_differentiable, length_scale_gradients
 from ..hyperparameters.blocks import Block
 from ..hyperparameters.learning import maximise_feature_likelihood
 from ..hyperparameters.space import CONSTANT_SPREAD
 from ..kernels import Kernel
+from ..local.feature_distance import measure
+from ..reporting.numbers import counted
+from ..reporting.report import Report
+from ..reporting.summary import HYPERPARAMETERS
 from ..solvers import statistics
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.statistics import Statistics
@@ -31,6 +37,8 @@ from ..streaming.passes import Passes
 from ..streaming.source import Source
 from .base import JointGPRegressor
 from .sampling import FeatureSums, take_sample
+
+FAR = 0.1  # nats per point from the exact process, that are worth a warning
 
 
 class FeatureGPRegressor(JointGPRegressor):
@@ -62,11 +70,14 @@ class FeatureGPRegressor(JointGPRegressor):
     feature_map_ : transformer, or list of them with several scales
     statistics_ : Statistics
         Sums over the data seen so far.
+    report_ : Report
+        The measured distance from the exact Gaussian process; not for sources. Print it.
     kernel_, learned_, y_mean_, n_features_in_, feature_names_in_
         See `ExactGPRegressor`.
     """
 
     _width: int  # number of features
+    report_: Report
 
     def __init__(
         self,
@@ -122,7 +133,51 @@ class FeatureGPRegressor(JointGPRegressor):
         self._offset = weighted_mean(targets, weights)
         self._prepare(points, targets - self._offset, weights)
         self._condition(self._sums(points, targets - self._offset, weights))
+        self._measure(points, targets - self._offset, weights)
         return self
+
+    def _measure(self, X: Array, y: Array, weights: Array | None) -> None:
+        """Set `report_`, and warn where the features are far from the kernel that they stand for."""
+        divergence = error = None
+        n_probes = 0
+        if _has_scales(self.feature_map):
+            points, targets = as_doubles(X), as_doubles(y)
+            noise = np.full(len(points), self.noise_variance_)
+            noise = noise if weights is None else noise / as_doubles(weights)
+
+            def predict(places: Floats) -> tuple[Floats, Floats]:
+                mean, variance = self._posterior.mean_and_variance(self._rows(like(places, X)))
+                return as_doubles(mean)[:, : targets.shape[1]], as_doubles(variance)
+
+            rng = spawn(self.random_state, "tuning")
+            divergence, error, n_probes = measure(self.kernel_, points, targets, noise, predict, rng, self.n_jobs)
+            if divergence > FAR:
+                warn(
+                    f"The model is {divergence:.2g} nats of KL per point from the exact Gaussian process, where the "
+                    "data are: its means or intervals are wrong there. More features help, and LocalGPRegressor "
+                    "needs fewer."
+                )
+        self.report_ = Report(
+            n_samples=len(X),
+            n_features=int(X.shape[1]),
+            method=f"one feature map for all points: {counted(self._width, 'feature')}, {counted(len(X), 'sample')}",
+            reason="the feature map was given",
+            divergence=divergence,
+            divergence_error=error,
+            tolerance=None,
+            tolerance_met=None,
+            n_probes=n_probes,
+            n_centers=0,
+            n_kernel_space=0,
+            n_components=self._width,
+            spacing=None,
+            radius=None,
+            median_neighbours=len(X),
+            hyperparameters={name: getattr(self, f"{name}_") for name in HYPERPARAMETERS},
+            seconds={},
+            model_bytes=int(self._posterior.n_bytes),
+            kind="Gaussian process",
+        )
 
     def _fit_source(self, source: Source) -> Self:
         passes = Passes(source, self._check_progress())
@@ -183,6 +238,9 @@ class FeatureGPRegressor(JointGPRegressor):
             points, targets, weights = self._validate_training(X, y, sample_weight, reset=False)
             self._check_targets(targets.shape[1])
             new = self._sums(points, targets - self._offset, weights)
+        if hasattr(self, "report_"):
+            before = self.report_
+            self.report_ = replace(before, n_measured=before.n_measured or before.n_samples)
         if new is not None:
             self._condition(new if forget else self.statistics_ + new)
         elif forget:  # a source may have no rows of positive weight

@@ -376,13 +376,16 @@ class LocalGPRegressor(GPRegressor):
         -------
         Certificate
         """
-        start = time.perf_counter()
         self._fitted_on_tensors(X)
-        places = as_doubles(self._validate_test(X))
-        if len(places) == 0:
+        points = self._validate_test(X)
+        if len(points) == 0:
             raise ValueError("The 'X' argument has no places to certify.")
         if not is_whole(n_probes, 1):
             raise ValueError(f"The 'n_probes' argument must be an integer of at least 1. Got {n_probes!r}.")
+        return self._certify_points(points, n_probes, random_state)
+
+    def _certify_points(self, X: Any, n_probes: int = 64, random_state: Any = None) -> Certificate:
+        start, places = time.perf_counter(), as_doubles(X)
         fitted = self._fitted
         if not isinstance(fitted.predictor, LocalPredictor):
             raise ValueError("A model from a source keeps no training points, which certify needs: fit it to arrays.")
@@ -392,7 +395,7 @@ class LocalGPRegressor(GPRegressor):
         data = fitted.training_set()
         answers = exact_at(fitted.frame.kernel, data, fitted.frame.points(places), self.n_jobs, self._check_progress())
         test = places if not is_tensor(X) else like(places, X)
-        mean, std = self.predict(test, return_std=True, include_noise=True)
+        mean, std = self._predict_points(test, True, True)
         mean = as_doubles(mean).reshape(len(places), -1)
         variance = as_doubles(std).reshape(len(places), -1)[:, 0] ** 2
         y_mean, offset = as_doubles(self.y_mean_), as_doubles(fitted.frame.offset)

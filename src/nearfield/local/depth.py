@@ -9,7 +9,7 @@ doubled. The expected KL divergence is half the excess over the variance of an o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TypeAlias
 
@@ -42,12 +42,15 @@ class CellModel:
     y : ndarray of shape (n, k + 1)
     factor : Cholesky
         Of `K + diag(noise)`.
+    lacking : float
+        Nats that the farther half of the points contributes where there were to be more, but must not be; else 0.
     """
 
     kernel: Kernel
     X: Floats
     y: Floats
     factor: Cholesky
+    lacking: float = 0.0
 
     def mean_and_variance(self, X: Floats) -> tuple[Floats, Floats]:
         """Means (m, k + 1) and variances (m,) at places (m, d)."""
@@ -98,10 +101,13 @@ def fit_cell(plan: Plan, depth: Depth | None, nearest: Nearest, n: int, size: fl
         factor = KernelSpace.factorise(plan.kernel, Z, noise, what="covariance matrix of a neighbourhood")
         assert isinstance(factor, Cholesky)
         model = CellModel(plan.kernel, Z, y, factor)
-        if depth is None or count >= min(depth.most, n):
+        if depth is None or count >= n:
             return model
-        if depth.contribution(model, places_in_cell(size, Z.shape[1])) <= depth.excess:
+        contribution = depth.contribution(model, places_in_cell(size, Z.shape[1]))
+        if contribution <= depth.excess:
             return model
+        if count >= depth.most:
+            return replace(model, lacking=contribution)
         count = min(2 * count, depth.most)
 
 

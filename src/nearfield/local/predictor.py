@@ -13,6 +13,7 @@ from ..common import memory
 from ..common.arrays import Array, as_doubles, empty_like_shape, indices_like, namespace, on_host, sum_runs
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
+from ..common.warnings import warn
 from ..solvers.feature_space import FeatureSpace
 from . import blending, ensemble
 from .centers import Placement
@@ -392,11 +393,13 @@ class LocalPredictor(Predictor):
         order = np.argsort(inverse, kind="stable")
         bounds = np.searchsorted(inverse[order], np.arange(len(used) + 1))
         mean, variance = np.empty((len(X), self.n_columns)), np.empty(len(X))
+        lacking = np.zeros(len(used))
         room = [MEMORY_SHARE * memory.available() - (1 - MEMORY_SHARE) * _bytes_of(self.kept)]
 
         def work(batch: slice) -> None:
             models = self._models(used[batch])
             for i, (number, model) in enumerate(zip(used[batch].tolist(), models, strict=True), batch.start):
+                lacking[i] = model.lacking
                 if number not in self.kept:
                     room[0] -= model.n_bytes
                     if room[0] > 0:
@@ -408,6 +411,12 @@ class LocalPredictor(Predictor):
                     mean[rows], variance[rows] = model.mean_and_variance(Z)
 
         thread_map(work, memory.batches(len(used), CELLS_AT_ONCE), self.engine.n_jobs)
+        if self.depth is not None and lacking[inverse].mean() > self.depth.excess:
+            warn(
+                f"{np.mean(lacking[inverse] > 0):.0%} of the places asked for are far from the data on one side, and "
+                f"{self.depth.most} neighbours do not suffice there: these predictions are up to {lacking.max():.1g} "
+                "nats of KL from the exact Gaussian process. A smaller tolerance makes the mean exact."
+            )
         return mean, variance
 
     def _models(self, numbers: Integers) -> list[CellModel]:

@@ -58,7 +58,13 @@ _SHARED: dict[str, Any] = {
     "_single_target": bool,
     "n_features_in_": int,
 }
-_OPTIONAL: dict[str, Any] = {"learned_": Learned, "feature_names_in_": Names, "_weight": float, "_amplitude": float}
+_OPTIONAL: dict[str, Any] = {
+    "report_": Report,
+    "learned_": Learned,
+    "feature_names_in_": Names,
+    "_weight": float,
+    "_amplitude": float,
+}
 _LOCAL: dict[str, Any] = {
     "_offset": Floats,
     "_unit": Floats,

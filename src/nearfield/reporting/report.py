@@ -10,7 +10,7 @@ from .summary import summarise_report
 
 @dataclass(frozen=True)
 class Report:
-    """The account a fitted `LocalGPRegressor` gives of itself; print it.
+    """The account a fitted `LocalGPRegressor` or `FeatureGPRegressor` gives of itself; print it.
 
     Attributes
     ----------
@@ -56,6 +56,8 @@ class Report:
         Features of long scales over the whole domain, 0 where there are none.
     exact_mean : bool
         Whether the mean is that of the exact process, by iteration, and local models give the variances alone.
+    kind : str
+        Of model, in words.
     n_measured : int
         Number of samples when the distance was measured, where data were taken in later; else 0.
     trials : tuple of (label, divergence, cost) of the candidates measured
@@ -76,7 +78,7 @@ class Report:
     spacing: float | None
     radius: float | None
     median_neighbours: int
-    hyperparameters: dict[str, float | Floats]
+    hyperparameters: dict[str, float | Floats | None]
     seconds: dict[str, float]
     model_bytes: int
     least_neighbours: int = 0
@@ -86,6 +88,7 @@ class Report:
     n_measured: int = 0
     n_global: int = 0
     exact_mean: bool = False
+    kind: str = "Local Gaussian process"
     divergence_in_gaps: float | None = None
     divergence_largest: float | None = None
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)

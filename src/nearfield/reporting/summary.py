@@ -40,7 +40,7 @@ def summarise(model: Any) -> Summary:
     sums = getattr(model, "statistics_", None)
     if sums is not None:
         method = f"one feature map for all points: {counted(len(sums.gram), 'feature')}, {counted(sums.n, 'sample')}"
-        distance = "not measured, since the feature map was given"
+        distance = "not measured, since the data came from a source"
     values = {name: getattr(model, f"{name}_") for name in HYPERPARAMETERS}
     return Summary(
         f"Gaussian process of {counted(model.n_features_in_, 'column')}",
@@ -49,9 +49,13 @@ def summarise(model: Any) -> Summary:
 
 
 def summarise_report(report: Report) -> Summary:
-    """Summary of a local model, from its report."""
+    """Summary of a model, from its report."""
+    if report.n_centers == 0 and report.n_components:  # one map for all data: there are no centres to speak of
+        lines = (("method", report.method), ("distance", _distance(report)))
+        hyperparameters = ("hyperparameters", _hyperparameters(report.hyperparameters))
+        return Summary(f"{report.kind} of {counted(report.n_features, 'column')}", (*lines, hyperparameters))
     return Summary(
-        f"Local Gaussian process on {report.n_samples} samples of {counted(report.n_features, 'column')}",
+        f"{report.kind} on {report.n_samples} samples of {counted(report.n_features, 'column')}",
         (
             ("method", report.method),
             ("chosen because", report.reason),
@@ -80,6 +84,8 @@ def _hyperparameters(values: dict[str, Any]) -> str:
 def _distance(report: Report) -> str:
     if report.divergence is None and report.served < 1:
         return "not known, since some samples are far from all centres"
+    if report.divergence is None and report.n_centers == 0 and report.n_components:
+        return "not measured, since the feature map brings its own kernel"
     if report.divergence is None:
         return "not measured, since everything was given"
     if report.is_exact:
@@ -88,11 +94,15 @@ def _distance(report: Report) -> str:
     error_text = "not known" if error is None or not np.isfinite(error) else f"{error:.0e}"
     return (
         f"{report.divergence:.1e} nats of KL per test point from the exact Gaussian process "
-        f"(standard error {error_text}, {report.n_probes} probes), "
-        f"{'within' if report.tolerance_met else 'ABOVE'} the tolerance of {report.tolerance:g}"
+        f"(standard error {error_text}, {report.n_probes} probes)"
+        + ("" if report.tolerance is None else f", {_verdict(report)} the tolerance of {report.tolerance:g}")
         + _in_gaps(report)
         + (f"; measured at the fit, with {report.n_measured} samples" if report.n_measured else "")
     )
+
+
+def _verdict(report: Report) -> str:
+    return "within" if report.tolerance_met else "ABOVE"
 
 
 def _in_gaps(report: Report) -> str:

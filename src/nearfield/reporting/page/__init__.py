@@ -144,7 +144,8 @@ def _cards(subject: Subject, held_out: tuple[Floats, Floats, Floats] | None) -> 
         value, words = "none", "this is the exact process"
         if not report.is_exact:
             verdict = "within" if report.tolerance_met else "above"
-            value, words = typeset(report.divergence, 2), f"nats of KL per point; {verdict} {report.tolerance:g}"
+            limit = "" if report.tolerance is None else f"; {verdict} {report.tolerance:g}"
+            value, words = typeset(report.divergence, 2), f"nats of KL per point{limit}"
         cards.append(("Distance from exact", value, words))
     if not learnt.learnt_nothing(model):
         noise = model.noise_variance_ / (model.kernel_.variance + model.noise_variance_)
