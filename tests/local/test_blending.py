@@ -75,10 +75,10 @@ def test_weights_are_continuous(d):
                 assert abs(before.get(cell, 0.0) - after.get(cell, 0.0)) < 100 * STEP
 
 
-def weights_by_center(centers, X, spacing):
+def weights_by_center(centers, X):
     """Weight of each centre at each point, (m, C)."""
-    placement, engine = Placement(centers, spacing, None), RaggedEngine(1)
-    reach = blending.reach_of_centers(engine.nearest(placement, X, True)[0], spacing)
+    placement, engine = Placement(centers, 1.0, None), RaggedEngine(1)
+    reach = blending.reach_of_centers(engine.nearest(placement, X, True)[0])
     counts, found = engine.within(placement, X, reach)
     weights = blending.weights_of_centers(centers, X, counts, found, reach)
     result = np.zeros((len(X), len(centers)))
@@ -90,10 +90,10 @@ def weights_by_center(centers, X, spacing):
 def test_centres_share_a_point_by_their_distance(d):
     rng = np.random.RandomState(3)
     centers, X = rng.uniform(0, 4, (40, d)), rng.uniform(-1, 5, (200, d))
-    weights = weights_by_center(centers, X, 0.6)
+    weights = weights_by_center(centers, X)
     distances = cdist(X, centers)
-    reach = blending.REACH * np.maximum(distances.min(axis=1, keepdims=True), 0.6)
-    bumps = np.where(distances < reach, (1 - (distances / reach) ** 2) ** 3, 0.0)
+    reach = blending.CLOSE * distances.min(axis=1, keepdims=True)
+    bumps = np.where(distances < reach, (1 - (distances / reach) ** 2) ** 2, 0.0)
     np.testing.assert_allclose(weights, bumps / bumps.sum(axis=1, keepdims=True), atol=1e-12)
     np.testing.assert_allclose(weights.sum(axis=1), 1.0)
     order = np.argsort(distances, axis=1)
@@ -105,12 +105,12 @@ def test_shares_of_centres_are_continuous(d):
     rng = np.random.RandomState(4)
     centers, X = rng.uniform(0, 4, (40, d)), rng.uniform(-1, 5, (300, d))
     step = STEP * rng.standard_normal(X.shape)
-    change = weights_by_center(centers, X + step, 0.6) - weights_by_center(centers, X - step, 0.6)
+    change = weights_by_center(centers, X + step) - weights_by_center(centers, X - step)
     assert np.abs(change).max() < 100 * STEP
     # Half way between two centres, where one takes over from the other, too.
     pairs = centers[cKDTree(centers).query(centers, k=2)[1]].mean(axis=1)
     step = STEP * rng.standard_normal(pairs.shape)
-    change = weights_by_center(centers, pairs + step, 0.6) - weights_by_center(centers, pairs - step, 0.6)
+    change = weights_by_center(centers, pairs + step) - weights_by_center(centers, pairs - step)
     assert np.abs(change).max() < 100 * STEP
 
 
@@ -234,7 +234,7 @@ def test_blending_is_the_weighted_mean_of_the_models_of_the_centres():
     X = np.random.RandomState(6).uniform(0, 8, (60, 2))
     X = X[cdist(X, centers).min(axis=1) < 1.4]
     mean, variance = model.predict_blended(X, True)
-    for i, weights in enumerate(weights_by_center(centers, X, 1.4)):
+    for i, weights in enumerate(weights_by_center(centers, X)):
         parts = [mean_and_variance(model.plan, model.models[c], X[i : i + 1] - centers[c]) for c in range(len(centers))]
         np.testing.assert_allclose(mean[i], sum(w * m[0] for w, (m, _) in zip(weights, parts, strict=True)), atol=1e-12)
         np.testing.assert_allclose(variance[i], sum(w * v[0] for w, (_, v) in zip(weights, parts, strict=True)))

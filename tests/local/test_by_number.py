@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -21,34 +23,36 @@ def training():
 
 @pytest.fixture
 def recorded(monkeypatch):
-    """Sets of neighbourhoods, as they are made, with the rows their probes are among."""
+    """Sets of neighbourhoods, as they are made, with the rows their probes are among; None in gaps."""
     sets = []
-    original = by_number.make_neighbourhoods
+    original = by_number.NumberSearch._neighbourhoods
 
-    def make(kernel, data, rows, *others):
-        sets.append((original(kernel, data, rows, *others), rows))
+    def make(self, origins, rows=None, allowed=None):
+        sets.append((original(self, origins, rows, allowed), allowed))
         return sets[-1][0]
 
-    monkeypatch.setattr(by_number, "make_neighbourhoods", make)
+    monkeypatch.setattr(by_number.NumberSearch, "_neighbourhoods", make)
     monkeypatch.setattr(by_number, "NEIGHBOURHOODS", 10)
-    monkeypatch.setattr(by_number, "FAR", 60)
     monkeypatch.setattr(choices, "EXACT_FALLBACK_UP_TO", 0)
     return sets
 
 
-def test_probes_are_set_aside_among_the_rows_given(recorded):
-    data, rows = training(), np.arange(0, N, 4)
-    neighbourhoods = by_number.make_neighbourhoods(KERNEL, data, rows, 1e-3, 1, np.random.RandomState(0))
-    assert len(recorded) == 1
-    for neighbourhood in neighbourhoods:
-        present = neighbourhood.sample.y[:, 0].astype(int)
-        origin = data.X[present[0]] - neighbourhood.sample.X[0]
-        gaps = np.linalg.norm(data.X[:, None] - origin - neighbourhood.probes, axis=2)
-        probes = np.argmin(gaps, axis=0)
-        np.testing.assert_allclose(gaps.min(axis=0), 0.0, atol=1e-9)
-        assert len(probes) == by_number.PROBES
-        assert np.isin(probes, rows).all()
-        assert not np.isin(probes, present).any()
+def search(data, tolerance=1e-3):
+    return by_number.NumberSearch(KERNEL, data, Request(tolerance), 1, np.random.RandomState(0))
+
+
+def test_probes_are_set_aside_among_the_rows_given():
+    data = training()
+    for group in range(2):
+        found = search(data)
+        for neighbourhood in found.make_probed(group):
+            present = neighbourhood.sample.y[:, 0].astype(int)
+            gaps = np.linalg.norm(data.X[:, None] - neighbourhood.origin - neighbourhood.probes, axis=2)
+            probes = np.argmin(gaps, axis=0)
+            np.testing.assert_allclose(gaps.min(axis=0), 0.0, atol=1e-9)
+            assert len(probes) == by_number.PROBES
+            assert np.isin(probes, found.probe_rows[group]).all()
+            assert not np.isin(probes, present).any()
 
 
 @pytest.mark.parametrize("tolerance", [1.0, 1e-9])
@@ -56,13 +60,15 @@ def test_the_figure_is_from_probes_that_had_no_part_in_the_choice(recorded, tole
     data = training()
     data = TrainingSet.of(data.X, data.y[:, 1:2], data.noise)
     choice = by_number.choose(KERNEL, data, Request(tolerance), 1, np.random.RandomState(0))
-    assert len(recorded) > 1
-    (last, rows) = recorded.pop()
-    values = np.array([p.divergence(choice.candidate) for p in last])
+    among_rows = [(probed, rows) for probed, rows in recorded if rows is not None]
+    assert len(among_rows) > 1
+    (last, rows) = among_rows.pop()
+    candidate = replace(choice.candidate, depth=None)
+    values = np.array([p.divergence(candidate) for p in last])
     np.testing.assert_allclose(choice.divergence, values.mean(), rtol=1e-9)
     np.testing.assert_allclose(choice.error, values.std(ddof=1) / len(values) ** 0.5, rtol=1e-9)
     assert choice.n_probes == sum(p.n_probes for p in last)
-    assert not any(np.intersect1d(rows, before).size for _, before in recorded)
+    assert not any(np.intersect1d(rows, before).size for _, before in among_rows)
     assert choice.met == (tolerance == 1.0)
 
 
@@ -72,9 +78,9 @@ def test_a_figure_that_does_not_hold_leads_to_more_neighbours(recorded, monkeypa
 
     def search(self):
         best = original(self)
-        cheapest = self.measure(self._candidate(by_number.COUNTS[0], by_number.CELL_SHARES[0]))
+        cheapest = self.measure(self._candidate(by_number.COUNTS[0], 0))
         assert best is not None
-        self.trials[-1] = choices.Trial(cheapest.candidate, 0.0, 0.0, cheapest.cost)
+        self.trials[-1] = choices.Trial(cheapest.candidate, 0.0, 0.0, cheapest.cost, 0.0)
         return self.trials[-1]
 
     monkeypatch.setattr(by_number.NumberSearch, "search", search)

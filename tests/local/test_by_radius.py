@@ -8,7 +8,7 @@ import pytest
 from nearfield import ExactGPRegressor, LocalGPRegressor, MaclaurinFeatures, TaylorFeatures, metrics
 from nearfield.kernels import Kernel
 from nearfield.local import by_radius as tuning
-from nearfield.local import choices
+from nearfield.local import choices, iteration
 from nearfield.local.by_radius import choose
 from nearfield.local.choices import Request, exact_cost
 from nearfield.local.neighbourhoods import TrainingSet
@@ -77,7 +77,8 @@ def test_the_tolerance_is_kept_and_the_report_is_right(case, tolerance):
     assert report.method != "the exact Gaussian process"
     assert truth <= tolerance
     assert report.divergence <= tolerance
-    assert truth / 3 <= report.divergence <= truth * 5  # if in doubt, on the safe side
+    # If in doubt, on the safe side; centres of clumps are nearer to their points than those of a lattice.
+    assert truth / 3 <= report.divergence <= truth * 8
     assert report.tolerance_met
     assert report.n_probes > 20
 
@@ -265,7 +266,8 @@ def test_smooth_data_end_with_one_centre(d):
     assert model.report_.n_components < 100
 
 
-def test_what_neighbourhoods_cannot_do_the_exact_process_does():
+def test_what_neighbourhoods_cannot_do_the_exact_process_does(monkeypatch):
+    monkeypatch.setattr(iteration, "MOST_PAIRS", 0)
     X, y = synthetic(1800, 3, 4.0)
     model = LocalGPRegressor(**FIXED, tolerance=1e-9).fit(X, y)
     assert model.report_.method == "the exact Gaussian process"
@@ -274,13 +276,27 @@ def test_what_neighbourhoods_cannot_do_the_exact_process_does():
     assert len(model.report_.trials) > 0
 
 
+def test_what_neighbourhoods_cannot_do_an_exact_mean_does():
+    X, y = synthetic(2000, 2, 12.0)
+    model = LocalGPRegressor(**FIXED, tolerance=1e-7).fit(X[:1800], y[:1800])
+    assert model.report_.exact_mean
+    assert "by iteration" in str(model.report_)
+    exact = ExactGPRegressor(**FIXED).fit(X[:1800], y[:1800])
+    mean, std = exact.predict(X[1800:], return_std=True, include_noise=True)
+    np.testing.assert_allclose(model.predict(X[1800:]), mean, atol=1e-5 * std.min())
+    answers = model.predict(X[1800:], return_std=True, include_noise=True)
+    np.testing.assert_allclose(answers[0], mean, atol=1e-5 * std.min())
+    np.testing.assert_allclose(answers[1], std, rtol=1e-2)
+
+
 def test_a_tolerance_that_cannot_be_met_is_said_with_what_was_reached(monkeypatch):
     monkeypatch.setattr(choices, "EXACT_FALLBACK_UP_TO", 1000)
+    monkeypatch.setattr(iteration, "MOST_PAIRS", 0)
     X, y = synthetic(1800, 3, 4.0)
     with pytest.warns(UserWarning, match="tolerance=1e-09 could not be met") as caught:
         model = LocalGPRegressor(**FIXED, tolerance=1e-9).fit(X, y)
     message = str(caught[0].message)
-    reached = float(re.search(r"met: (\S+) nats", message).group(1))
+    reached = float(re.search(r"met: (\S+) (nats|near)", message).group(1))
     np.testing.assert_allclose(reached, model.report_.divergence, rtol=0.06)
     assert model.report_.divergence > 1e-9
     assert not model.report_.tolerance_met

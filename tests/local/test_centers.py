@@ -2,10 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from nearfield.local import centers
 from nearfield.local.centers import Lattice, farthest_points, greedy_net, group_rows, kmeans, middles_of_groups, place
 
 
@@ -283,26 +281,3 @@ def test_points_are_left_as_they_are(kind):
     X.setflags(write=False)
     place(kind, X, 0.8, 10, np.random.RandomState(0))
     np.testing.assert_array_equal(X, before)
-
-
-def test_leaves_hold_all_points_and_are_small_beside_their_neighbourhoods():
-    rng = np.random.RandomState(0)
-    X = np.concatenate(
-        [rng.uniform(0, 50, (300, 2)), 25 + 0.2 * rng.standard_normal((2000, 2))]
-    )  # a town, and the land
-    count = 60
-    cells = centers.leaves(X, 16, count)
-    assert cells.sizes.sum() == len(X)
-    assert cells.sizes.max() <= 32
-    last = cKDTree(X).query(cells.middles, k=count)[0][:, -1]
-    alone = cells.sizes == 1
-    np.testing.assert_array_less(cells.reach[~alone], centers.NEAR * last[~alone] + 1e-12)
-    # Nearly every point is served by the nearest middle; without the halving of large cells a third of the land is not.
-    distance, owner = cKDTree(cells.middles).query(X)
-    assert np.mean(distance <= cells.reach[owner]) > 0.99
-
-
-def test_leaves_of_equal_points():
-    cells = centers.leaves(np.zeros((50, 2)), 8, 20)
-    assert cells.sizes.sum() == 50
-    np.testing.assert_array_equal(cells.reach, 0)

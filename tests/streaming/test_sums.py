@@ -172,12 +172,21 @@ def test_what_is_learnt_and_chosen_is_near_the_exact_process_on_all_rows():
     assert nf.metrics.kl_divergence(m, s**2, em, es**2).mean() < 1e-2
 
 
-def test_several_scales_need_a_plan():
+def test_several_scales_are_read_into_memory_and_give_the_same_model():
     X, y, _ = make_data(2000)
-    with pytest.raises(ValueError, match=r"'n_scales' parameter .* must be 1 with a source, or spacing, radius"):
-        nf.LocalGPRegressor(n_scales=2, length_scale=[1.0, 3.0], signal_variance=[1.0, 1.0], noise_variance=0.1).fit(
-            ArraySource(X, y, sample_size=500)
-        )
+    given = {"n_scales": 2, "length_scale": [1.0, 3.0], "signal_variance": [1.0, 1.0], "noise_variance": 0.1}
+    model = nf.LocalGPRegressor(**given, random_state=0)
+    streamed = model.fit(ArraySource(X, y, sample_size=500)).predict(X[:100], return_std=True)
+    in_memory = model.fit(X, y).predict(X[:100], return_std=True)
+    np.testing.assert_allclose(streamed, in_memory, rtol=1e-9)
+
+
+def test_several_scales_that_do_not_fit_into_memory_are_refused(monkeypatch):
+    X, y, _ = make_data(2000)
+    given = {"n_scales": 2, "length_scale": [1.0, 3.0], "signal_variance": [1.0, 1.0], "noise_variance": 0.1}
+    monkeypatch.setattr("nearfield.common.memory.available", lambda: 2**10)
+    with pytest.raises(MemoryError, match="several length scales .* With n_scales=1"):
+        nf.LocalGPRegressor(**given).fit(ArraySource(X, y, sample_size=500))
 
 
 def test_centres_at_the_test_points_are_refused():
@@ -373,7 +382,7 @@ def test_an_iterator_that_ends_early_is_noticed():
 
 def test_blending_must_be_asked_for_before_the_fit():
     X, y, _ = make_data()
-    model = nf.LocalGPRegressor(**PLANNED).fit(ArraySource(X, y, sample_size=500)).set_params(blend=True)
+    model = nf.LocalGPRegressor(**PLANNED, blend=False).fit(ArraySource(X, y, sample_size=500)).set_params(blend=True)
     with pytest.raises(ValueError, match="blend was False when the model was fitted from a source"):
         model.predict(X)
 

@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
+import numpy as np
+
 from ..common.arrays import Array, like, namespace, sum_runs
+from ..common.types import Floats
 from .centers import Lattice
 
 TINY = 1e-12  # length scales: a place on a centre
@@ -22,6 +25,14 @@ BAND = 0.15  # of a cell's side, on both sides of a border
 def reach_of_centers(distance: Array) -> Array:
     """How far centres reach as seen from each point (m,), whose nearest centre is at `distance` (m,)."""
     return CLOSE * namespace(distance).clip(distance, TINY, None)
+
+
+def weights_by_distance(distances: Floats) -> Floats:
+    """Weights (m, C) of centres at some distances (m, C) from each point; they sum to 1 for each."""
+    nearest = np.maximum(distances.min(axis=1, keepdims=True), TINY)
+    weights: Floats = np.clip(1.0 - (distances / (CLOSE * nearest)) ** 2, 0.0, None) ** 2
+    weights /= weights.sum(axis=1, keepdims=True)
+    return weights
 
 
 def weights_of_centers(centers: Array, X: Array, counts: Array, owner: Array, reach: Array) -> Array:

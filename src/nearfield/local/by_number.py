@@ -117,7 +117,7 @@ class NearestNeighbourhood(ProbeNeighbourhood):
         in_cell = np.array([cell.n_points for cell in self.cells(candidate)])
         return super().cost(candidate) + float(np.mean(PER_MODEL / in_cell))
 
-    def divergence(self, candidate: Candidate) -> float:
+    def divergence(self, candidate: Candidate, blended: bool = False) -> float:  # noqa: ARG002
         """See `ProbeNeighbourhood`; cells take as many neighbours as their depth asks for."""
         sample = self.sample
         mean, variance = np.empty_like(self.mean), np.empty_like(self.variance)

@@ -120,6 +120,8 @@ class Request:
     kernel_space : bool
         No features at all.
     correction : bool
+    blend : bool
+        Whether predictions will be blended.
     exact_mean : bool
         Only variances are asked for: the mean is exact.
     limit : float
@@ -134,6 +136,7 @@ class Request:
     features: Callable[[Floats], LocalFeatures] | None = None
     kernel_space: bool = False
     correction: bool = True
+    blend: bool = False
     exact_mean: bool = False
     limit: float = np.inf
     places: Floats | None = None

@@ -44,6 +44,7 @@ def choose(
         request.features_of(kernel, rng),
         request.kernel_space,
         request.correction,
+        request.blend,
         exact_mean,
         limit,
         places,

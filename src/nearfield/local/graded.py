@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 
 from ..common.threads import n_threads
 from ..common.types import Floats, Integers
-from .blending import CLOSE
+from .blending import weights_by_distance
 from .centers import Placement
 
 SMALLEST = 0.01  # half a diagonal, in length scales, within which all places are alike
@@ -104,12 +104,8 @@ def weights(placement: Placement, X: Floats, blend: bool, n_jobs: int | None) ->
     distances, owner = cKDTree(placement.centers).query(X, k, workers=n_threads(n_jobs))
     distances, owner = distances.reshape(len(X), -1), owner.reshape(len(X), -1)
     scaled = distances / sizes[owner]
-    nearest = scaled.min(axis=1, initial=np.inf)
     if not blend:
         best = np.argmin(scaled, axis=1)[:, None] if len(X) else np.empty((0, 1), dtype=np.int64)
         return np.ones(len(X), dtype=np.int64), np.take_along_axis(owner, best, axis=1)[:, 0], np.ones(len(X))
-    ratio = scaled / (CLOSE * np.maximum(nearest, 1e-300))[:, None]
-    size = np.clip(1.0 - ratio**2, 0.0, None) ** 2
-    has_weight = size > 0
-    size /= size.sum(axis=1, keepdims=True)
-    return has_weight.sum(axis=1), owner[has_weight], size[has_weight]
+    shares = weights_by_distance(scaled)
+    return (shares > 0).sum(axis=1), owner[shares > 0], shares[shares > 0]

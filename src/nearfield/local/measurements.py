@@ -34,8 +34,8 @@ class Probed(Protocol):
     def n_probes(self) -> int:
         """Number of probes."""
 
-    def divergence(self, candidate: Candidate) -> float:
-        """Mean KL of a candidate over the probes."""
+    def divergence(self, candidate: Candidate, blended: bool = False) -> float:
+        """Mean KL of a candidate over the probes; where not `blended`, it may be larger, and is sooner known."""
 
     def cost(self, candidate: Candidate) -> float:
         """Operations of a candidate per training point."""
@@ -106,16 +106,18 @@ class Measurements:
     def measure_at(self, candidate: Candidate, probed: Sequence[Probed]) -> Trial:
         """Divergence of a candidate at other probes."""
         cost = self.n_samples * float(np.mean([p.cost(candidate) for p in probed]))
-        return self._measure(candidate, probed, cost)
+        trial = self._measure(candidate, probed, cost, self.request.blend)
+        self.trials.pop()  # its figure is not to be held against those of the others
+        return trial
 
     def measure(self, candidate: Candidate) -> Trial:
         """Divergence and cost of a candidate at the probes that choose."""
         return self._measure(candidate, self.probed, self.cost(candidate))
 
-    def _measure(self, candidate: Candidate, probed: Sequence[Probed], cost: float) -> Trial:
+    def _measure(self, candidate: Candidate, probed: Sequence[Probed], cost: float, blended: bool = False) -> Trial:
         if self.request.exact_mean and not candidate.exact_mean:
             candidate = replace(candidate, exact_mean=True)
-        values = np.array(thread_map(lambda p: p.divergence(candidate), probed, self.n_jobs))
+        values = np.array(thread_map(lambda p: p.divergence(candidate, blended), probed, self.n_jobs))
         mean = float(values.mean())
         error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
         trial = Trial(
@@ -183,7 +185,7 @@ class Measurements:
         Where the figure does not hold, these probes join those that choose, among candidates that are dearer.
         """
         fresh = self.make_probed(1)
-        confirmed = self._measure(best.candidate, fresh, best.cost)
+        confirmed = self._measure(best.candidate, fresh, best.cost, self.request.blend)
         for group in range(2, CONFIRMATIONS + 1):
             if self.holds(confirmed) or not self.meets(best):
                 break
@@ -192,7 +194,7 @@ class Measurements:
             if dearer is None:
                 break
             best, fresh = dearer, self.make_probed(group)
-            confirmed = self._measure(best.candidate, fresh, best.cost)
+            confirmed = self._measure(best.candidate, fresh, best.cost, self.request.blend)
         return confirmed, _count(fresh)
 
     def _dearer(self, best: Trial) -> Trial | None:

@@ -47,7 +47,7 @@ class NestedSubsets:
         """Number of probes."""
         return self.subsets[-1].n_probes
 
-    def divergence(self, candidate: Candidate) -> float:
+    def divergence(self, candidate: Candidate, blended: bool = False) -> float:  # noqa: ARG002
         """Mean KL(candidate || exact process) over the probes, extrapolated."""
         values = [subset.divergence(candidate) for subset in self.subsets]
         sizes = [len(subset.sample.X) for subset in self.subsets]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import product
 from math import gamma, pi
 from typing import Any, NamedTuple, Self
 
@@ -19,6 +20,7 @@ from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..features import taylor
 from ..kernels import Kernel
+from . import blending
 from .centers import group_rows
 from .choices import Candidate
 from .features import LocalFeatures
@@ -179,16 +181,40 @@ class ProbeNeighbourhood:
         nearest: Integers = np.argpartition(distances, plan.count - 1)[: plan.count]
         return nearest
 
-    def divergence(self, candidate: Candidate) -> float:
-        """Mean KL(candidate || reference) over the probes in the cells, per target, as observations."""
-        plan = candidate.plan
+    def divergence(self, candidate: Candidate, blended: bool = False) -> float:
+        """Mean KL(candidate || reference) over the probes in the cells, per target, as observations.
+
+        With `blended`, cells beside their own share the probes, as in predictions that are blended.
+        """
         values = []
         for center, asked, _ in self.cells(candidate):
-            around = self.sample.around(center, self.near(plan, center))
-            mean, variance = _answers(plan, around, around.n_points, self.probes[asked] - center)
+            if blended and np.isfinite(candidate.spacing) and len(center) <= MAX_AVERAGED_COLUMNS:
+                mean, variance = self._blended(candidate, center, self.probes[asked])
+            else:
+                mean, variance = self._answers_of(candidate.plan, center, self.probes[asked])
             mean = self.mean[asked] if candidate.exact_mean else mean
             values.append(self._divergences(asked, mean, variance))
         return float(np.mean(np.concatenate(values)))
+
+    def _answers_of(self, plan: Plan, center: Floats, places: Floats) -> tuple[Floats, Floats]:
+        """Means and variances at places by the model around a centre."""
+        around = self.sample.around(center, self.near(plan, center))
+        return _answers(plan, around, around.n_points, places - center)
+
+    def _blended(self, candidate: Candidate, center: Floats, places: Floats) -> tuple[Floats, Floats]:
+        """The same by the models of a cell and of those around it, on a lattice."""
+        d = len(center)
+        steps = np.array(list(product((0.0, -1.0, 1.0), repeat=d))) * 2 * candidate.spacing / d**0.5
+        centers = center + steps
+        distances = np.sqrt(np.sum((places[:, None] - centers) ** 2, axis=2))
+        weights = blending.weights_by_distance(distances)
+        mean, variance = np.zeros((len(places), self.mean.shape[1])), np.zeros(len(places))
+        for j in np.flatnonzero(weights.any(axis=0)):
+            own = np.flatnonzero(weights[:, j])
+            answers = self._answers_of(candidate.plan, centers[j], places[own])
+            mean[own] += weights[own, j, None] * answers[0]
+            variance[own] += weights[own, j] * answers[1]
+        return mean, variance
 
     def _divergences(self, asked: Integers, mean: Floats, variance: Floats) -> Floats:
         """KL from the reference at some of the probes, per target, as observations."""
