@@ -104,11 +104,15 @@ def test_without_depth_the_number_is_that_of_the_plan():
         assert len(fit_cell(plan, None, nearest_of(data, np.zeros(2)), len(data.X), 0.5).X) == expected
 
 
-def test_more_are_taken_at_the_edge_of_the_data_than_amid_them():
-    data = training()
-    centers, sizes = np.array([[4.0, 4.0], [8.0, 8.0]]), np.array([0.5, 0.5])
-    inside, edge = fit_cells(Plan(KERNEL, None, None, count=60), Depth(3e-3, 800, NOISE), data, centers, sizes)
-    assert len(edge.X) > len(inside.X)
+def test_more_are_taken_where_the_nearest_are_all_on_one_side():
+    """Between a dense patch and a sparse one, a little nearer to the dense one."""
+    rng = np.random.RandomState(0)
+    X = np.concatenate([rng.uniform([6, 0], [8, 4], (1200, 2)), rng.uniform([0, 0], [3, 4], (200, 2))])
+    data = TrainingSet.of(X, np.sin(X[:, :1]), np.full(len(X), NOISE))
+    centers, sizes = np.array([[7.0, 2.0], [5.0, 2.0]]), np.array([0.3, 0.3])
+    inside, between = fit_cells(Plan(KERNEL, None, None, count=150), Depth(3e-3, 1400, NOISE), data, centers, sizes)
+    assert len(between.X) > 2 * len(inside.X)
+    assert np.sum(between.X[:, 0] + 5.0 < 3.5) > 0  # from the other side, too
 
 
 def test_cells_together_are_as_each_alone():

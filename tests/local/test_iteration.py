@@ -221,7 +221,7 @@ def test_the_whitener_makes_the_inverse():
     np.testing.assert_allclose(U.T @ U, np.linalg.inv(dense(SHORT, data)), atol=1e-7)
 
 
-def test_progress_is_told_and_may_stop_it():
+def test_progress_is_told():
     data, told = training(), []
 
     def progress(stage, done, value):
