@@ -1,5 +1,7 @@
 """Features over a domain against the Gaussian they stand for."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -142,11 +144,11 @@ def test_their_number_grows_with_the_domain_and_falls_with_the_length_scale():
         return found.n_components
 
     by_width = [number(width, 1.0) for width in (0.1, 1.0, 3.0, 6.0, 12.0)]
-    assert all(a < b for a, b in zip(by_width, by_width[1:], strict=False))
+    assert all(a < b for a, b in pairwise(by_width))
     by_scale = [number(6.0, length_scale) for length_scale in (0.5, 1.0, 2.0, 6.0, 60.0)]
-    assert all(a > b for a, b in zip(by_scale, by_scale[1:], strict=False))
+    assert all(a > b for a, b in pairwise(by_scale))
     by_lack = [number(6.0, 1.0, lack) for lack in (1e-1, 1e-2, 1e-4, 1e-8)]
-    assert all(a < b for a, b in zip(by_lack, by_lack[1:], strict=False))
+    assert all(a < b for a, b in pairwise(by_lack))
     # Nothing but the ratio matters.
     assert number(6.0, 1.0) == number(6e5, 1e5)
 

@@ -196,9 +196,7 @@ def test_no_places_have_no_weights(blend):
     [
         pytest.param(
             True,
-            marks=pytest.mark.xfail(
-                strict=True, reason="ratios to a distance of zero overflow", raises=RuntimeWarning
-            ),
+            marks=pytest.mark.xfail(strict=True, reason="ratios to a distance of zero overflow", raises=RuntimeWarning),
         ),
         False,
     ],

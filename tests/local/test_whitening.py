@@ -1,5 +1,7 @@
 """Whitening block by block against the dense inverse."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
@@ -111,7 +113,7 @@ def test_leaving_out_earlier_points_makes_the_determinant_larger():
     X = points(400)
     noise = noise_of(X)
     values = [sums(X, noise, blocks_of(X, 8, n_earlier))[1] for n_earlier in (1, 4, 16, 64)]
-    assert all(a > b for a, b in zip(values, values[1:], strict=False))
+    assert all(a > b for a, b in pairwise(values))
     assert values[-1] >= dense(X, noise)[1] - 1e-9
 
 
