@@ -2,9 +2,9 @@
 
     python benchmarks/local_gaps.py DATA [--against SRC] [--tolerance 1e-3 1e-4]
 
-DATA holds `NAME.csv.gz` and `exact/NAME.npz`; SRC is the `src` folder of another checkout, which is run beside this one,
-each case in a process of its own. Prints one table: seconds, KL per test point to the exact process near the data and
-in gaps, what the report says of both, and the largest jump of the mean on a fine walk, in standard deviations.
+DATA holds `NAME.csv.gz` and `exact/NAME.npz`; SRC is the `src` folder of another checkout, which is run beside this
+one, each case in a process of its own. Prints one table: seconds, KL per test point to the exact process near the data
+and in gaps, what the report says of both, and the largest jump of the mean on a fine walk, in standard deviations.
 """
 
 from __future__ import annotations

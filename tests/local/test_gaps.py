@@ -63,7 +63,6 @@ def test_data_without_gaps_have_no_places_in_them():
     assert Places(lattice()).in_gaps(50, rng()).shape == (0, 2)
 
 
-@pytest.mark.xfail(strict=True, reason="of points that come in pairs, the usual distance is zero, and all is a gap")
 def test_repeated_measurements_make_no_gaps():
     assert Places(np.repeat(lattice(), 2, axis=0)).in_gaps(50, rng()).shape == (0, 2)
 

@@ -185,7 +185,7 @@ def test_several_scales_that_do_not_fit_into_memory_are_refused(monkeypatch):
     X, y, _ = make_data(2000)
     given = {"n_scales": 2, "length_scale": [1.0, 3.0], "signal_variance": [1.0, 1.0], "noise_variance": 0.1}
     monkeypatch.setattr("nearfield.common.memory.available", lambda: 2**10)
-    with pytest.raises(MemoryError, match="several length scales .* With n_scales=1"):
+    with pytest.raises(MemoryError, match=r"several length scales .* With n_scales=1"):
         nf.LocalGPRegressor(**given).fit(ArraySource(X, y, sample_size=500))
 
 

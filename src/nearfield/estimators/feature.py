@@ -26,7 +26,7 @@ from ..kernels import Kernel
 from ..local.feature_distance import measure
 from ..reporting.numbers import counted
 from ..reporting.report import Report
-from ..reporting.summary import HYPERPARAMETERS
+from ..reporting.summary import FEATURES, HYPERPARAMETERS
 from ..solvers import statistics
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.statistics import Statistics
@@ -176,7 +176,7 @@ class FeatureGPRegressor(JointGPRegressor):
             hyperparameters={name: getattr(self, f"{name}_") for name in HYPERPARAMETERS},
             seconds={},
             model_bytes=int(self._posterior.n_bytes),
-            kind="Gaussian process",
+            kind=FEATURES,
         )
 
     def _fit_source(self, source: Source) -> Self:

@@ -93,9 +93,8 @@ class DomainFeatures:
     ) -> DomainFeatures | None:
         """As few features as lack a share `lack` of the variance, on average over the box; None if more than `most`."""
         lengths = np.broadcast_to(length_scales, low.shape).astype(np.float64)
-        if (
-            np.prod(np.maximum((high - low) / lengths, 0.5)) > 4.0 * most
-        ):  # and so no more than `most` intervals' points
+        widths = (high - low) / lengths
+        if np.max(widths) > 1.2 * most or np.prod(np.maximum(widths, 0.5)) > 4.0 * most:  # hopeless, and slow to see
             return None
         intervals = [Interval.of(*each) for each in zip(low, high, lengths, strict=True)]
         picks, shares = np.empty((1, 0), dtype=np.int64), np.ones(1)

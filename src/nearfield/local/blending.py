@@ -30,7 +30,7 @@ def reach_of_centers(distance: Array) -> Array:
 def weights_by_distance(distances: Floats) -> Floats:
     """Weights (m, C) of centres at some distances (m, C) from each point; they sum to 1 for each."""
     nearest = np.maximum(distances.min(axis=1, keepdims=True), TINY)
-    weights: Floats = np.clip(1.0 - (distances / (CLOSE * nearest)) ** 2, 0.0, None) ** 2
+    weights: Floats = np.clip(1.0 - np.minimum(distances / (CLOSE * nearest), 1.0) ** 2, 0.0, None) ** 2
     weights /= weights.sum(axis=1, keepdims=True)
     return weights
 

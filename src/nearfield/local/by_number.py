@@ -166,7 +166,7 @@ class NumberSearch(Measurements):
             candidate = replace(candidate, depth=Depth(excess, DEEPEST, float(np.median(self.data.noise))))
             while len(places):
                 trial = self.measure_at(candidate, probed)
-                most = MOST_POINTS[-1 if self.request.limit == np.inf else 1]
+                most = MOST_POINTS[: None if self.request.limit == np.inf else 2][-1]
                 if 2 * max(probe.deepest[0] for probe in probed) <= self.most or self.most >= most:
                     break
                 self.most *= 2

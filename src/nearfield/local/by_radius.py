@@ -180,7 +180,7 @@ class RadiusSearch(Measurements):
         probed = gap_neighbourhoods(self.kernel, self.data, places, self.radius, self.n_jobs, self.rng)
         trial = self.measure_at(candidate, probed)
         for wider in self.larger(candidate):
-            if self.holds(trial):
+            if trial.divergence + 2 * trial.error <= self.request.tolerance:
                 break
             trial = self.measure_at(wider, probed)
         return trial.candidate, trial

@@ -167,6 +167,10 @@ class Placement:
         How far from each centre its neighbours serve, where cells differ in size.
     sizes : ndarray of shape (C,) or None
         Half the diagonal of each cell, where cells of several sizes cover all places, occupied or not.
+    near : float or None
+        How these were made; see `graded.cells`. None where they are not to be made again.
+    n_chosen : int
+        The first centres, that are no cells' middles.
     """
 
     centers: Floats
@@ -175,6 +179,8 @@ class Placement:
     cells: Integers | None = None
     reach: Floats | None = None
     sizes: Floats | None = None
+    near: float | None = None
+    n_chosen: int = 0
 
     def covers(self, X: Array) -> Booleans:
         """Whether each point (n, d) is as near to a centre as was promised."""

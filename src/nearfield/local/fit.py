@@ -17,6 +17,7 @@ from ..common.types import Floats
 from ..common.warnings import warn
 from ..hyperparameters.learning import Learned, LearningRequest
 from ..reporting.report import Report
+from . import graded
 from .centers import Placement
 from .choices import Candidate, Choice, exact
 from .engine import Engine
@@ -191,7 +192,8 @@ class FittedLocal:
             kernel, tolerance = exact_mean.kernel, self.report.tolerance or 1e-3
             exact_mean = solve_mean(kernel, part, on_host, tolerance, np.random.RandomState(0), n_jobs, None)
         p = predictor
-        predictor = LocalPredictor.fit(p.plan, data, p.placement, p.open_centers, p.engine, p.depth)
+        placement = graded.covering(p.placement, as_doubles(X), p.plan.kernel, p.plan.count, n_jobs)
+        predictor = LocalPredictor.fit(p.plan, data, placement, p.open_centers, p.engine, p.depth)
         return replace(predictor, is_updated=True), {"global_part": part, "exact_mean": exact_mean}
 
     def with_predictor(self, predictor: Predictor, y_mean: Array, weight: float) -> FittedLocal:

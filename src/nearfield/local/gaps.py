@@ -30,8 +30,12 @@ class Places:
     def usual_distance(self) -> float:
         """Distance to the nearest point that nearly all training points have."""
         some = self.X[:: max(len(self.X) // TYPICAL, 1)]
-        distances = self._tree.query(some, 2)[0][:, 1]
-        return float(np.quantile(distances, 0.95))
+        k = min(2, len(self.X))
+        distances = self._tree.query(some, [k])[0][:, 0]
+        while not distances.any() and k < len(self.X):  # points that were measured several times
+            k = min(2 * k, len(self.X))
+            distances = self._tree.query(some, [k])[0][:, 0]
+        return float(np.quantile(distances[distances > 0], 0.95)) if distances.any() else 0.0
 
     def are_gaps(self, places: Floats) -> Booleans:
         """Whether each place (m, d) is farther from the data than they are from one another."""

@@ -24,9 +24,10 @@ from .neighbourhoods import TrainingSet
 from .whitening import Block, make_blocks, whitened
 
 MOST_FEATURES = 1000
-POINTS_PER_FEATURE = 8  # with fewer, features cost more than they spare
+POINTS_PER_FEATURE = 2  # with fewer, features cost more than they spare
 CELL_POINTS, N_EARLIER = 64, 192
 ROWS_AT_ONCE = 1024
+BEYOND = 1.0  # of a long scale, by which its features reach beyond the data
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +114,11 @@ class GlobalPart:
     def updated(self, data: TrainingSet, n_before: int, n_jobs: int | None) -> GlobalPart:
         """The same after points were taken in, which are all of `data` but the first `n_before`.
 
-        The features stay what they are. With `n_before` zero nothing else is left of the earlier points.
+        The features stay what they are, unless points lie beyond their domain; then all is made anew. With `n_before`
+        zero nothing else is left of the earlier points.
         """
+        if not self._covers(data.X):
+            return self._made_anew(data, n_jobs)
         gram, cross = (self.gram, self.cross) if n_before else (np.zeros_like(self.gram), np.zeros_like(self.cross))
         if len(data.X) > n_before:
             blocks = make_blocks(data.X, CELL_POINTS, N_EARLIER, np.random.RandomState(0), n_jobs, n_before)
@@ -122,6 +126,31 @@ class GlobalPart:
             D = self.n_components
             gram, cross = gram + sums[:D, :D], cross + sums[:D, D:]
         return replace(self, gram=gram, cross=cross, spread=_spread(gram))
+
+    def _covers(self, X: Floats) -> bool:
+        """Whether the features are right at all points (n, d)."""
+        reach = 0.5 * BEYOND
+        return all(
+            bool(np.all((f.low + reach * f.length_scales <= X) & (f.high - reach * f.length_scales >= X)))
+            for f in self.features
+        )
+
+    def _made_anew(self, data: TrainingSet, n_jobs: int | None) -> GlobalPart:
+        """The same scales with features for all of the data."""
+        low, high = data.X.min(axis=0), data.X.max(axis=0)
+        features = []
+        for f in self.features:
+            low, high = np.minimum(data.X.min(axis=0), f.low), np.maximum(data.X.max(axis=0), f.high)
+            reach, most = BEYOND * f.length_scales, 4 * MOST_FEATURES
+            wider = DomainFeatures.covering(low - reach, high + reach, f.length_scales, f.variance, 1e-8, most)
+            if wider is None:
+                raise ValueError(
+                    "The new samples lie so far from the earlier ones that the features of the long scales cannot "
+                    "reach them: fit again to all of them."
+                )
+            features.append(wider)
+        blocks = make_blocks(data.X, CELL_POINTS, N_EARLIER, np.random.RandomState(0), n_jobs)
+        return _assembled(tuple(features), self.kernel, data, blocks, n_jobs, 0.0, np.random.RandomState(0))
 
 
 def _rows(features: tuple[DomainFeatures, ...], X: Array) -> Array:
@@ -177,12 +206,12 @@ def _largest(spread: Floats, places: Floats, allowed: float) -> Floats:
 
 def split(kernel: Kernel, X: Floats, lack: float) -> tuple[Kernel, tuple[DomainFeatures, ...]]:
     """Short scales for local models, and features of the long ones: as many as need few features, never all."""
-    low, high = X.min(axis=0), X.max(axis=0)
     features: list[DomainFeatures] = []
     room = min(MOST_FEATURES, len(X) // POINTS_PER_FEATURE)
     n_short = kernel.n_scales
     while n_short > 1:
         scales, variance = kernel.length_scales[n_short - 1], float(kernel.variances[n_short - 1])
+        low, high = X.min(axis=0) - BEYOND * scales, X.max(axis=0) + BEYOND * scales
         share = lack * kernel.variance / variance
         found = DomainFeatures.covering(low, high, scales, variance, min(share, 1e-3), room) if room > 0 else None
         if found is None:
@@ -197,17 +226,30 @@ def fit_global_part(
     kernel: Kernel, data: TrainingSet, tolerance: float, rng: np.random.RandomState, n_jobs: int | None
 ) -> GlobalPart | None:
     """The long scales of a kernel; None if none is."""
-    X, y, noise = data.X, data.y, data.noise
+    X, noise = data.X, data.noise
     typical = float(np.median(noise))
-    lack = float(np.clip(0.1 * tolerance * typical / kernel.variance, 1e-9, 1e-4))
+    lack = float(np.clip(0.1 * tolerance * typical / kernel.variance, 1e-13, 1e-4))
     short, features = split(kernel, X, lack)
     if not features:
         return None
     blocks = make_blocks(X, CELL_POINTS, N_EARLIER, rng, n_jobs)
-    sums = _sums(features, short, X, y, noise, blocks, n_jobs)
-    D = len(sums) - y.shape[1]
+    return _assembled(features, short, data, blocks, n_jobs, 0.1 * tolerance**0.5 * typical, rng)
+
+
+def _assembled(
+    features: tuple[DomainFeatures, ...],
+    kernel: Kernel,
+    data: TrainingSet,
+    blocks: list[Block],
+    n_jobs: int | None,
+    allowed: float,
+    rng: np.random.RandomState,
+) -> GlobalPart:
+    """What the data say of the features; further targets may lack `allowed` of a variance."""
+    X = data.X
+    sums = _sums(features, kernel, X, data.y, data.noise, blocks, n_jobs)
+    D = len(sums) - data.y.shape[1]
     gram, cross = sums[:D, :D], sums[:D, D:]
-    low, high = X.min(axis=0), X.max(axis=0)
+    low, high = features[0].low, features[0].high
     places = np.concatenate([X[rng.choice(len(X), 500)], rng.uniform(low, high, (500, X.shape[1]))])
-    spread = _largest(_spread(gram), _rows(features, places), 0.1 * tolerance**0.5 * typical)
-    return GlobalPart(features, short, gram, cross, spread)
+    return GlobalPart(features, kernel, gram, cross, _largest(_spread(gram), _rows(features, places), allowed))

@@ -7,15 +7,19 @@ of the cells. Which cell a place belongs to depends on nothing but the training 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.spatial import cKDTree
 
+from ..common.arrays import as_doubles, like
 from ..common.threads import n_threads
 from ..common.types import Floats, Integers
+from ..kernels import Kernel
 from .blending import weights_by_distance
 from .centers import Placement
 
-SMALLEST = 0.01  # half a diagonal, in length scales, within which all places are alike
+SMALLEST = 0.05  # half a diagonal, in length scales, within which all places are alike
 IN_GAPS = 0.25  # of the distance to the data, that half a diagonal may be in gaps
 MARGIN = 3.0  # around the data, in length scales of the longest
 
@@ -92,6 +96,19 @@ def sizes_around(middles: Floats, tree: cKDTree, count: int, near: float, n_jobs
     return sizes
 
 
+def covering(placement: Placement, X: Floats, kernel: Kernel, count: int | None, n_jobs: int | None) -> Placement:
+    """The placement with the cells of other points (n, d), where it is one of graded cells; else the same."""
+    if placement.sizes is None or placement.near is None or count is None or len(X) == 0:
+        return placement
+    n_chosen = placement.n_chosen
+    tree, like_centers = cKDTree(X), placement.centers
+    low, high = covering_box(X, kernel.length_scales)
+    middles, halves, _ = cells(low, high, tree, count, placement.near, n_jobs)
+    chosen = as_doubles(placement.centers[:n_chosen])
+    sizes = np.concatenate([sizes_around(chosen, tree, count, placement.near, n_jobs), halves])
+    return replace(placement, centers=like(np.concatenate([chosen, middles]), like_centers), sizes=sizes)
+
+
 def weights(placement: Placement, X: Floats, blend: bool, n_jobs: int | None) -> tuple[Integers, Integers, Floats]:
     """Centres that answer for points (m, d): how many (m,), which ones point by point, and their weights.
 
@@ -100,12 +117,14 @@ def weights(placement: Placement, X: Floats, blend: bool, n_jobs: int | None) ->
     """
     sizes = placement.sizes
     assert sizes is not None
+    if len(X) == 0:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)
     k = min(4 ** (X.shape[1] - 1) * 4 if blend else 2 ** X.shape[1] + 1, len(sizes))
     distances, owner = cKDTree(placement.centers).query(X, k, workers=n_threads(n_jobs))
     distances, owner = distances.reshape(len(X), -1), owner.reshape(len(X), -1)
     scaled = distances / sizes[owner]
     if not blend:
-        best = np.argmin(scaled, axis=1)[:, None] if len(X) else np.empty((0, 1), dtype=np.int64)
+        best = np.argmin(scaled, axis=1)[:, None]
         return np.ones(len(X), dtype=np.int64), np.take_along_axis(owner, best, axis=1)[:, 0], np.ones(len(X))
     shares = weights_by_distance(scaled)
     return (shares > 0).sum(axis=1), owner[shares > 0], shares[shares > 0]

@@ -34,12 +34,12 @@ def place_centers(
     if candidate.near is None or (len(chosen) == 0 and not request.are_spaced):
         reach = centers.NEAR * tree.query(chosen, [min(plan.count, len(X))])[0][:, 0] if len(chosen) else None
         return Placement(chosen, None, None, reach=reach)
-    sizes = graded.sizes_around(chosen, tree, plan.count, candidate.near)
+    sizes, n_chosen, near = graded.sizes_around(chosen, tree, plan.count, candidate.near), len(chosen), None
     if request.are_spaced or request.open_centers:
         low, high = graded.covering_box(X, plan.kernel.length_scales)
         middles, halves, _ = graded.cells(low, high, tree, plan.count, candidate.near, request.n_jobs)
-        chosen, sizes = np.concatenate([chosen, middles]), np.concatenate([sizes, halves])
-    return Placement(chosen, None, None, sizes=sizes)
+        chosen, sizes, near = np.concatenate([chosen, middles]), np.concatenate([sizes, halves]), candidate.near
+    return Placement(chosen, None, None, sizes=sizes, near=near, n_chosen=n_chosen)
 
 
 def share_covered(request: LocalRequest, placement: Placement, X: Floats) -> float:

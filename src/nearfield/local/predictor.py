@@ -15,7 +15,7 @@ from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..common.warnings import warn
 from ..solvers.feature_space import FeatureSpace
-from . import blending, ensemble
+from . import blending, ensemble, graded
 from .centers import Placement
 from .depth import CellModel, Depth, fit_cells
 from .engine import MEMORY_SHARE, Engine, RaggedEngine
@@ -314,7 +314,9 @@ class LocalPredictor(Predictor):
         models: Sequence[Any] = []
         if self.models:
             models = engine.update(plan, self.models, engine.training_set(X, y, noise, plan), data, centers)
-        return replace(self, models=models, data=data, is_updated=True, kept={})
+        n_jobs = getattr(engine, "n_jobs", None)
+        placement = graded.covering(self.placement, as_doubles(data.X), plan.kernel, plan.count, n_jobs)
+        return replace(self, models=models, data=data, placement=placement, is_updated=True, kept={})
 
     @property
     def n_samples(self) -> int:

@@ -11,17 +11,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 from math import gamma, pi
+from threading import Lock
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from .. import metrics
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..features import taylor
 from ..kernels import Kernel
-from . import blending
-from .centers import group_rows
+from . import blending, centers
+from .centers import Lattice, group_rows
 from .choices import Candidate
 from .features import LocalFeatures
 from .model import fit_one, mean_and_variance
@@ -317,6 +319,53 @@ def make_neighbourhoods(
     return thread_map(make, range(len(drawn)), n_jobs)
 
 
+class RealCenters:
+    """The centres that points (n, d) get, for any spacing; found once."""
+
+    def __init__(self, X: Floats) -> None:
+        self.X = X
+        self._lock = Lock()
+        self._answers: dict[float, tuple[cKDTree, Lattice]] = {}
+
+    def nearest(self, place: Floats, spacing: float) -> Floats:
+        """Centre (d,) of the model that answers for a place (d,): the nearest, or one opened for the cell it is in."""
+        with self._lock:
+            if spacing not in self._answers:
+                placement = centers.place("grid", self.X, spacing, None, np.random.RandomState(0))
+                assert placement.lattice is not None
+                self._answers[spacing] = cKDTree(placement.centers), placement.lattice
+            tree, lattice = self._answers[spacing]
+        distance, nearest = tree.query(place)
+        center: Floats = tree.data[nearest] if distance <= spacing else lattice.middles(lattice.indices(place[None]))[0]
+        return center
+
+
+@dataclass(frozen=True, eq=False)
+class GapNeighbourhood(ProbeNeighbourhood):
+    """Data around a place in a gap, which one of the real centres serves, or a cell opened for it.
+
+    Attributes
+    ----------
+    origin : ndarray of shape (d,)
+        The place.
+    centers : RealCenters
+    """
+
+    origin: Floats
+    centers: RealCenters
+
+    def cells(self, candidate: Candidate) -> Iterable[Cell]:
+        """The cell that the place falls into."""
+        center = np.zeros(len(self.origin))
+        if np.isfinite(candidate.spacing):
+            center = self.centers.nearest(self.origin, candidate.spacing) - self.origin
+        return [Cell(center, np.array([0]), 1.0)]
+
+    def divergence(self, candidate: Candidate, blended: bool = False) -> float:  # noqa: ARG002
+        """See `ProbeNeighbourhood`; by one centre alone, which is the worse case."""
+        return super().divergence(candidate, False)
+
+
 def gap_neighbourhoods(
     kernel: Kernel,
     data: TrainingSet,
@@ -330,12 +379,15 @@ def gap_neighbourhoods(
     directions = uniform_in_cell(len(places), places.shape[1], rng)
     reference = reference_plan(kernel, radius, places.shape[1])
     noise = np.array([np.median(data.noise)])
+    real = RealCenters(data.X)
 
     def make(i: int) -> ProbeNeighbourhood:
         near = data.tree.query_radius(places[i][None], radius)[0]
         sample = NeighbourhoodSample.of(data.X[near] - places[i], data.y[near], data.noise[near])
         sample = thinned(sample, np.random.RandomState(seeds[i]))
         origin = np.zeros((1, places.shape[1]))
-        return ProbeNeighbourhood.solved(reference, sample, origin, noise, directions[i][None])
+        return GapNeighbourhood.solved(
+            reference, sample, origin, noise, directions[i][None], origin=places[i], centers=real
+        )
 
     return thread_map(make, range(len(places)), n_jobs)

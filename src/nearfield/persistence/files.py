@@ -406,11 +406,12 @@ def _check_local(model: Any, parts: dict[str, Any]) -> None:
     require(part is None or part.rows(np.zeros((1, d))).shape == (1, part.n_components))
     require(weights is None or weights.shape == (len(data.X), k + 1))
     require(model.spacing_ is None or placement.spacing is not None)
+    n_further = 0 if part is None else part.n_further
     if plan.features is not None:
         D = plan.features.n_components
         require(plan.features.rows(np.zeros((1, d))).shape == (D, 1))
         for stored in parts["models"] or ():
-            require(stored is None or stored.cross.shape == (D, k + 1))
+            require(stored is None or stored.cross.shape == (D, n_further + k + 1))
     else:
         require(not any(parts["models"] or ()))
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .report import Report
 
 HYPERPARAMETERS = ("length_scale", "signal_variance", "noise_variance")
+FEATURES = "Gaussian process"  # with one feature map for all data
 EXACT_MEAN = "that of the exact Gaussian process, by iteration; local models give the variances"
 EXACT = "none: this is the exact Gaussian process"
 
@@ -50,7 +51,7 @@ def summarise(model: Any) -> Summary:
 
 def summarise_report(report: Report) -> Summary:
     """Summary of a model, from its report."""
-    if report.n_centers == 0 and report.n_components:  # one map for all data: there are no centres to speak of
+    if report.kind == FEATURES:  # there are no centres to speak of
         lines = (("method", report.method), ("distance", _distance(report)))
         hyperparameters = ("hyperparameters", _hyperparameters(report.hyperparameters))
         return Summary(f"{report.kind} of {counted(report.n_features, 'column')}", (*lines, hyperparameters))
@@ -84,7 +85,7 @@ def _hyperparameters(values: dict[str, Any]) -> str:
 def _distance(report: Report) -> str:
     if report.divergence is None and report.served < 1:
         return "not known, since some samples are far from all centres"
-    if report.divergence is None and report.n_centers == 0 and report.n_components:
+    if report.divergence is None and report.kind == FEATURES:
         return "not measured, since the feature map brings its own kernel"
     if report.divergence is None:
         return "not measured, since everything was given"
@@ -106,9 +107,9 @@ def _verdict(report: Report) -> str:
 
 
 def _in_gaps(report: Report) -> str:
-    gaps = "" if report.divergence_in_gaps is None else f"; {report.divergence_in_gaps:.1e} in gaps of the data"
+    gaps = "" if report.divergence_in_gaps is None else f"; {report.divergence_in_gaps:.1e} in gaps"
     largest = report.divergence_largest
-    return gaps if largest is None else f"{gaps}; {largest:.1e} around the worst probe"
+    return gaps if largest is None else f"{gaps}; {largest:.1e} at worst"
 
 
 def _scales(report: Report) -> str:
