@@ -11,15 +11,16 @@ import time
 
 import numpy as np
 import torch
-from nearfield.tensors.predictor import TensorPredictor, place
 
 import _common as common
 import nearfield as nf
 from nearfield.kernels import Kernel
 from nearfield.local.by_radius import taylor_features
 from nearfield.local.plan import Plan
+from nearfield.local.predictor import LocalPredictor
 from nearfield.solvers.factors import inverse_of_lower, tensor_cholesky
 from nearfield.tensors import cells, models
+from nearfield.tensors.engine import PaddedEngine
 
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "n_scales": 1}
 LOCAL = {"spacing": 2.0, "radius": 3.5, "features": nf.TaylorFeatures(12)}
@@ -117,7 +118,7 @@ def stages(n, device, rate):
         rows.append([name, f"{1e3 * seconds:.2f}", f"{1e3 * floor:.2f}", f"{seconds / floor:.1f}"])
         return result
 
-    placement = add("centres", lambda: place(X, 2.0), 10 * 8 * 2 * n, 0)
+    placement = add("centres", lambda: cells.place(X, 2.0), 10 * 8 * 2 * n, 0)
     data = add("sorting into cells", lambda: models.TensorSet.of(X, y, noise, 3.5), 12 * 8 * n, 0)
     centers = placement.centers
     found = add(
@@ -149,11 +150,12 @@ def stages(n, device, rate):
     n_bytes, operations = 16 * len(centers) * D**2, len(centers) * D**3 / 3
     factors = add("Cholesky", lambda: [tensor_cholesky(gram, "") for gram in grams], n_bytes, operations)
     add("inverse", lambda: [inverse_of_lower(factor) for factor in factors], n_bytes, operations)
-    predictor = TensorPredictor.fit(plan, data, placement, True)
-    _, owner = add("nearest centres", lambda: predictor._nearest(X_test), 8 * 8 * n, 0)
+    engine = PaddedEngine()
+    predictor = LocalPredictor.fit(plan, data, placement, True, engine)
+    _, owner = add("nearest centres", lambda: engine.nearest(placement, X_test, False), 8 * 8 * n, 0)
     add(
         "prediction",
-        lambda: models.predict(plan, iter(predictor.batches), centers, X_test, owner, 2),
+        lambda: models.predict(plan, iter(predictor.models), centers, X_test, owner, 2),
         8 * n * 4 * D,
         2.0 * n * D**2,
     )
