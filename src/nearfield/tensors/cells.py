@@ -140,20 +140,30 @@ class CellLookup:
         """Cell of each point."""
         return ((X - self.origin) / self.side).floor().long()
 
+    def within(self, X: Tensor, reach: Tensor) -> tuple[Tensor, Tensor]:
+        """How many centres (m,) are within `reach` (m,) of each point, and which ones, point by point."""
+        n = ceil(float(reach.max()) / self.side)
+        near = [self._at(X, offset) for offset in product(range(-n, n + 1), repeat=X.shape[1])]
+        inside = torch.stack([squares <= reach**2 for squares, _ in near], dim=1)
+        centers = torch.stack([center for _, center in near], dim=1)
+        return inside.sum(dim=1), centers[inside]
+
+    def _at(self, X: Tensor, offset: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        """Squared distance and index of the centre so many cells from each point's own; infinite if there is none."""
+        cell = self.cells(X) - self.low + torch.tensor(offset, device=X.device)
+        key = (cell * self.strides).sum(dim=1)
+        place = torch.searchsorted(self.keys, key).clamp(max=len(self.keys) - 1)
+        real = ((cell >= 0) & (cell < self.extent)).all(dim=1) & (self.keys[place] == key)
+        center = self.order[place]
+        squares = sum((x - c[center]) ** 2 for x, c in zip(X.mT, self.centers.mT, strict=True))
+        return torch.where(real, squares, torch.inf), center
+
     def nearest(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Distance and index of the nearest centre in the cells around each point's own; infinite if there is none."""
-        own = self.cells(X) - self.low
-        columns, centers = X.mT.contiguous(), self.centers.mT.contiguous()
         best = torch.full((len(X),), torch.inf, dtype=X.dtype, device=X.device)
         owner = torch.zeros(len(X), dtype=torch.int64, device=X.device)
         for offset in product((-1, 0, 1), repeat=X.shape[1]):
-            cell = own + torch.tensor(offset, device=X.device)
-            key = (cell * self.strides).sum(dim=1)
-            place = torch.searchsorted(self.keys, key).clamp(max=len(self.keys) - 1)
-            real = ((cell >= 0) & (cell < self.extent)).all(dim=1) & (self.keys[place] == key)
-            center = self.order[place]
-            squares = sum((x - c[center]) ** 2 for x, c in zip(columns, centers, strict=True))
-            distance = torch.where(real, squares, torch.inf)
+            distance, center = self._at(X, offset)
             closer = distance < best
             best, owner = torch.where(closer, distance, best), torch.where(closer, center, owner)
         return best.sqrt(), owner

@@ -30,10 +30,8 @@ class PaddedEngine:
 
     def nearest(self, placement: Placement, X: Tensor, beyond_spacing: bool) -> tuple[Tensor, Tensor]:
         """See `Engine`."""
-        if placement.cells is None or placement.lattice is None or X.shape[1] > cells.MAX_GRID_COLUMNS:
-            return cells.nearest_center(placement.centers, X)
-        lookup = cells.CellLookup(placement.lattice, placement.centers)
-        if not lookup.usable:
+        lookup = _lookup(placement, X)
+        if lookup is None:
             return cells.nearest_center(placement.centers, X)
         distance, owner = lookup.nearest(X)
         if beyond_spacing:
@@ -44,7 +42,9 @@ class PaddedEngine:
 
     def within(self, placement: Placement, X: Tensor, reach: Tensor) -> tuple[Tensor, Tensor]:
         """See `Engine`."""
-        centers = placement.centers
+        centers, lookup = placement.centers, _lookup(placement, X)
+        if lookup is not None and len(X) and float(reach.max()) <= 2 * lookup.side:
+            return lookup.within(X, reach)
         counts, owners = [], []
         for rows in cells.chunks_of_points(X, centers):
             distances = cells.distances(X[rows], centers)
@@ -114,3 +114,11 @@ class PaddedEngine:
     def n_kernel_space(self, batches: Sequence[Batch]) -> int:
         """See `Engine`."""
         return sum(len(batch.members) for batch in batches if isinstance(batch.models, KernelSpace))
+
+
+def _lookup(placement: Placement, X: Tensor) -> cells.CellLookup | None:
+    """The centres by their cells, where there is one per cell."""
+    if placement.cells is None or placement.lattice is None or X.shape[1] > cells.MAX_GRID_COLUMNS:
+        return None
+    lookup = cells.CellLookup(placement.lattice, placement.centers)
+    return lookup if lookup.usable else None
