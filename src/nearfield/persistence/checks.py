@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..common.arrays import FARTHEST
+from ..reporting.summary import FEATURES
 
 Array = NDArray[Any]
 Number = float | NDArray[np.float64]
@@ -167,10 +168,8 @@ def _is_report(f: Any) -> bool:
     shares = getattr(f, "variance_shares", (1.0,))
     lengths = f.hyperparameters.get("length_scale")
     return (
-        (
-            not measured
-            or (f.divergence >= 0 and f.divergence_error is not None and (f.tolerance is None or f.tolerance > 0))
-        )
+        (not measured or (f.divergence >= 0 and f.divergence_error is not None))
+        and (not measured or (f.tolerance or 0) > 0 or (f.tolerance is None and getattr(f, "kind", "") == FEATURES))
         and (f.divergence_error is None or not f.divergence_error < 0)
         and len(shares) >= 1
         and (len(shares) == 1 or (isinstance(lengths, np.ndarray) and len(np.atleast_1d(lengths)) == len(shares)))
