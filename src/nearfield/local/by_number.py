@@ -33,7 +33,8 @@ DEPTHS = (30.0, 8.0)  # times the tolerance, that the farther half of the neighb
 VARIANCE_DEPTH = 0.5  # times the root of the tolerance, where only variances are asked for
 DEEPEST = 800
 PER_MODEL = 1e6  # operations worth of calls
-NEIGHBOURHOODS, PROBES, FEWEST_NAMED = 48, 3, 24
+NEIGHBOURHOODS, PROBES = 48, 3  # among the data
+PLACES, FEWEST_NAMED = 128, 24  # elsewhere
 
 
 def choose(
@@ -146,7 +147,7 @@ class NumberSearch(Measurements):
 
     def make_probed(self, group: int) -> list[NearestNeighbourhood]:
         """See `Measurements`."""
-        named = self.places.near_data(NEIGHBOURHOODS, self.rng)
+        named = self.places.near_data(PLACES, self.rng)
         if len(named) >= FEWEST_NAMED:
             return self._neighbourhoods(named)
         chosen = self.rng.choice(self.probe_rows[group], NEIGHBOURHOODS, replace=False)
@@ -159,14 +160,15 @@ class NumberSearch(Measurements):
         tolerance = self.request.tolerance
         # An error of the mean counts by its square, and so as much as the excess of the variance; that alone, squared.
         depths = [VARIANCE_DEPTH * tolerance**0.5] if self.request.exact_mean else [x * tolerance for x in DEPTHS]
-        places = self.places.in_gaps(NEIGHBOURHOODS, self.rng)
+        places = self.places.in_gaps(PLACES, self.rng)
         probed = self._neighbourhoods(places)
         trial: Trial | None = None
         for excess in depths if len(places) else depths[-1:]:
             candidate = replace(candidate, depth=Depth(excess, DEEPEST, float(np.median(self.data.noise))))
             while len(places):
                 trial = self.measure_at(candidate, probed)
-                most = MOST_POINTS[: None if self.request.limit == np.inf else 2][-1]
+                thorough = self.request.limit == np.inf and not self.request.exact_mean
+                most = MOST_POINTS[: None if thorough else 2][-1]
                 if 2 * max(probe.deepest[0] for probe in probed) <= self.most or self.most >= most:
                     break
                 self.most *= 2
@@ -245,15 +247,12 @@ class NumberSearch(Measurements):
         def draw(i: int) -> tuple[Floats, Floats, Integers]:
             """Probes (m, d), their noise (m,) and the points around them."""
             random = np.random.RandomState(seeds[i])
-            distances, around = (each[0] for each in data.tree.query(origins[i][None], k=size + PROBES))
+            around = data.tree.query(origins[i][None], k=size + PROBES, return_distance=False)[0]
             if len(units) > 1:
                 (more,) = data.neighbourhoods(origins[i][None], None, size + PROBES, self.kernel)
                 around = np.concatenate([around[: PROBES + 1], np.setdiff1d(more, around[: PROBES + 1])])
             if rows is None:
-                # Further places that are as far from the data, or nearly.
-                places = origins[i] + random.uniform(-0.3, 0.3, (PROBES, d)) * distances[0]
-                places[0] = origins[i]
-                return places, np.full(PROBES, typical), around[:size]
+                return origins[i : i + 1], np.array([typical]), around[:size]
             around = np.concatenate([rows[i : i + 1], around[around != rows[i]]])
             # Beside the point itself, a few of its near neighbours are set aside too.
             nearby = 1 + np.flatnonzero(may_be_probe[around[1 : 1 + min(100, size // 4)]])
