@@ -85,7 +85,7 @@ def test_columns_share_what_there_is():
     assert np.all(interval.shares >= 0)
     assert np.all(np.diff(interval.shares) <= 0)
     x = np.linspace(0, 12, 50)
-    rows = interval(x)
+    rows = interval(x).T
     np.testing.assert_allclose(rows @ rows.T, gaussian(x[:, None], x[:, None], 1.5, 1.0), atol=1e-12)
 
 

@@ -160,7 +160,7 @@ class NumberSearch(Measurements):
         tolerance = self.request.tolerance
         # An error of the mean counts by its square, and so as much as the excess of the variance; that alone, squared.
         depths = [VARIANCE_DEPTH * tolerance**0.5] if self.request.exact_mean else [x * tolerance for x in DEPTHS]
-        places = self.places.in_gaps(PLACES, self.rng)
+        places = self.places.in_gaps(PLACES if self.request.places is not None else PLACES // 2, self.rng)
         probed = self._neighbourhoods(places)
         trial: Trial | None = None
         for excess in depths if len(places) else depths[-1:]:
