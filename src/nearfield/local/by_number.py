@@ -30,8 +30,9 @@ COUNTS = (30, 50, 75, 100, 150, 200, 300, 400, 600, 800)
 MOST_POINTS = (400, 800, 1600)  # of the reference around a probe: more where twice the neighbours found are not in it
 NEAR = (0.4, 0.6)  # size of cells, see `graded.cells`: smaller ones are more accurate, larger ones cheaper
 DEPTHS = (30.0, 8.0)  # times the tolerance, that the farther half of the neighbours may contribute
-VARIANCE_DEPTH = 0.5  # times the root of the tolerance, where only variances are asked for
+VARIANCE_DEPTHS = (0.5, 0.1, 0.02)  # times the root of the tolerance, where only variances are asked for
 DEEPEST = 800
+STILL_TOLERATED = 10.0  # times the tolerance, of an estimate that is on the safe side
 PER_MODEL = 1e6  # operations worth of calls
 NEIGHBOURHOODS, PROBES = 48, 3  # among the data
 PLACES, FEWEST_NAMED = 128, 24  # elsewhere
@@ -159,12 +160,16 @@ class NumberSearch(Measurements):
             return candidate, None
         tolerance = self.request.tolerance
         # An error of the mean counts by its square, and so as much as the excess of the variance; that alone, squared.
-        depths = [VARIANCE_DEPTH * tolerance**0.5] if self.request.exact_mean else [x * tolerance for x in DEPTHS]
+        depths = [x * tolerance for x in DEPTHS]
+        if self.request.exact_mean:
+            depths = [x * tolerance**0.5 for x in VARIANCE_DEPTHS]
         places = self.places.in_gaps(PLACES if self.request.places is not None else PLACES // 2, self.rng)
         probed = self._neighbourhoods(places)
         trial: Trial | None = None
+        noise = float(np.median(self.data.noise))
         for excess in depths if len(places) else depths[-1:]:
-            candidate = replace(candidate, depth=Depth(excess, DEEPEST, float(np.median(self.data.noise))))
+            depth = Depth(excess, DEEPEST, noise, STILL_TOLERATED * tolerance, self.request.exact_mean)
+            candidate = replace(candidate, depth=depth)
             while len(places):
                 trial = self.measure_at(candidate, probed)
                 thorough = self.request.limit == np.inf and not self.request.exact_mean

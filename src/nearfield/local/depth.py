@@ -76,11 +76,21 @@ class Depth:
         Largest number of neighbours.
     noise : float
         Noise variance of an observation.
+    tolerance : float
+        Nats that are still tolerated where there must not be more neighbours.
+    variance_only : bool
+        Whether the mean is by other means, and only the variance suffers from too few.
     """
 
     excess: float
     most: int
     noise: float
+    tolerance: float = np.inf
+    variance_only: bool = False
+
+    def nats(self, contribution: float) -> float:
+        """What a contribution that is left out does: to the mean by as much, to the variance by its square."""
+        return contribution**2 if self.variance_only else contribution
 
     def contribution(self, model: CellModel, places: Floats) -> float:
         """Nats that the farther half of the points of a model contributes, the most at any of the places (m, d).
@@ -107,7 +117,7 @@ def fit_cell(plan: Plan, depth: Depth | None, nearest: Nearest, n: int, size: fl
         if contribution <= depth.excess:
             return model
         if count >= depth.most:
-            return replace(model, lacking=contribution)
+            return replace(model, lacking=depth.nats(contribution))
         count = min(2 * count, depth.most)
 
 

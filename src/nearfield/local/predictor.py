@@ -413,7 +413,7 @@ class LocalPredictor(Predictor):
                     mean[rows], variance[rows] = model.mean_and_variance(Z)
 
         thread_map(work, memory.batches(len(used), CELLS_AT_ONCE), self.engine.n_jobs)
-        if self.depth is not None and lacking[inverse].mean() > self.depth.excess:
+        if self.depth is not None and lacking[inverse].mean() > self.depth.tolerance:
             warn(
                 f"{np.mean(lacking[inverse] > 0):.0%} of the places asked for are far from the data on one side, and "
                 f"{self.depth.most} neighbours do not suffice there: these predictions are up to {lacking.max():.1g} "
