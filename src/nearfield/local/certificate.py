@@ -17,7 +17,7 @@ from .neighbourhoods import TrainingSet
 
 LACK = 1e-12  # of the variance, that features of the long scales may lack
 RESIDUAL = 1e-8  # relative, at which iterations end
-MOST_PAIRS = 4e9  # of points that matter to each other: minutes per iteration beyond
+MOST_PAIRS = 1e10  # of points that matter to each other, counted roughly: minutes per iteration beyond
 COLUMNS_AT_ONCE = 64
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -33,7 +35,7 @@ from .whitening import Block, make_blocks
 CELL_POINTS, N_EARLIER = 32, 128  # of the preconditioner
 MAX_ITERATIONS = 200
 PER_POINT, PER_FEATURE, PER_PAIR = 1e5, 1e3, 75.0  # operations worth, iterations included
-MOST_PAIRS = 4e9  # of points that matter to each other: minutes
+MOST_PAIRS = 1e10  # of points that matter to each other, counted roughly: minutes
 RESIDUAL = 1e-3  # times the root of the tolerance: means are then precise to far less than it asks for
 CUTOFF = 1e-10  # of the variance, below which the kernel of two points is left out
 Progress = Callable[[str, float, float], None]
@@ -167,12 +169,17 @@ class ExactMean:
         long_weights = rows_of(features, X, n_jobs).T @ weights if features else np.empty((0, weights.shape[1]))
         return cls(kernel, X, weights, features, long_weights, n_jobs)
 
+    @cached_property
+    def _product(self) -> KernelProduct:
+        return KernelProduct(self.kernel, self.X, cutoff=CUTOFF, n_jobs=self.n_jobs, keep=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_product"}  # which follows from the rest
+
     def __call__(self, X: Array) -> Array:
         """Means (m, k + 1) at points (m, d)."""
         places = on_host(X).astype(np.float64)
-        mean = KernelProduct(self.kernel, self.X, cutoff=CUTOFF, n_jobs=self.n_jobs, keep=False).cross(
-            places, self.weights
-        )
+        mean = self._product.cross(places, self.weights)
         if self.features:
             mean += rows_of(self.features, places, self.n_jobs) @ self.long_weights
         return mean if isinstance(X, np.ndarray) else like(mean, X)
