@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..common import memory
-from ..common.arrays import Array, as_doubles, empty_like_shape, indices_like, namespace, on_host, sum_runs
+from ..common.arrays import Array, as_doubles, empty_like_shape, indices_like, is_tensor, namespace, on_host, sum_runs
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..common.warnings import warn
@@ -110,7 +110,7 @@ class Predictor:
         if not self.can_blend:
             return self.predict(X, with_variance)
         mean, variance = self._prior(X)
-        for chunk in memory.batches(len(X), BLENDED_ROWS):
+        for chunk in memory.batches(len(X), _blended_rows(X)):
             mean[chunk], variance[chunk] = self._blended(X[chunk], with_variance)
         return mean, variance
 
@@ -149,7 +149,7 @@ class Predictor:
     def _by_graded_cells(self, X: Array, with_variance: bool, blend: bool) -> tuple[Array, Array]:
         """Each point by the models of the cells around it."""
         mean, variance = self._prior(X)
-        for chunk in memory.batches(len(X), BLENDED_ROWS):
+        for chunk in memory.batches(len(X), _blended_rows(X)):
             counts, owner, weights = self.engine.weights(self.placement, X[chunk], blend)
             points = namespace(X).repeat(X[chunk], counts, axis=0)
             answers = self._by_centers(points, owner, with_variance)
@@ -440,3 +440,8 @@ class LocalPredictor(Predictor):
 
 def _bytes_of(models: dict[int, CellModel]) -> int:
     return sum(model.n_bytes for model in models.values())
+
+
+def _blended_rows(X: Array) -> int:
+    """Points to blend together: on a device, many, since each time all models are gone through."""
+    return 32 * BLENDED_ROWS if is_tensor(X) else BLENDED_ROWS
