@@ -26,6 +26,7 @@ from .neighbourhoods import TrainingSet
 from .plan import Plan
 
 MEMORY_SHARE = 0.25  # of what is free, that models may take
+USUALLY_ENOUGH = {1: 3, 2: 6, 3: 12}  # centres near a point, by the number of columns
 
 
 class Engine(Protocol):
@@ -90,9 +91,21 @@ class RaggedEngine:
 
     def within(self, placement: Placement, X: Floats, reach: Floats) -> tuple[Integers, Integers]:
         """See `Engine`."""
-        lists = cKDTree(placement.centers).query_ball_point(X, reach, workers=n_threads(self.n_jobs))
-        counts = np.fromiter((len(indices) for indices in lists), np.int64, len(X))
-        return counts, np.concatenate([np.empty(0, np.int64), *(np.asarray(i, dtype=np.int64) for i in lists)])
+        tree, workers = cKDTree(placement.centers), n_threads(self.n_jobs)
+        k = min(USUALLY_ENOUGH.get(X.shape[1], 1), tree.n)
+        distances, owner = (each.reshape(len(X), k) for each in tree.query(X, k, workers=workers))
+        inside = distances <= reach[:, None]
+        counts = inside.sum(axis=1)
+        many = np.flatnonzero(inside[:, -1]) if k < tree.n else np.empty(0, dtype=np.int64)
+        if len(many) == 0:
+            return counts, owner[inside]
+        lists = [
+            np.asarray(each, dtype=np.int64) for each in tree.query_ball_point(X[many], reach[many], workers=workers)
+        ]
+        whole = [row[chosen] for row, chosen in zip(owner, inside, strict=True)]
+        for i, each in zip(many, lists, strict=True):
+            whole[i], counts[i] = each, len(each)
+        return counts, np.concatenate(whole)
 
     def weights(self, placement: Placement, X: Floats, blend: bool) -> tuple[Integers, Integers, Floats]:
         """See `Engine`."""

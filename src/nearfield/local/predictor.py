@@ -23,7 +23,7 @@ from .neighbourhoods import TrainingSet
 from .plan import Plan
 
 SLACK = 1.03  # of the spacing: up to there the nearest centre answers, so that slivers between cells open no models
-BLENDED_ROWS = 1 << 16  # test points blended together
+BLENDED_ROWS = 1 << 19  # test points blended together
 CELLS_AT_ONCE = 8  # that a thread takes
 PLACES_AT_ONCE = 1024  # of a cell
 SHARED_SIDES = 3  # columns up to which opened cells share their borders: beyond, cells have too many
@@ -444,4 +444,4 @@ def _bytes_of(models: dict[int, CellModel]) -> int:
 
 def _blended_rows(X: Array) -> int:
     """Points to blend together: on a device, many, since each time all models are gone through."""
-    return 32 * BLENDED_ROWS if is_tensor(X) else BLENDED_ROWS
+    return 4 * BLENDED_ROWS if is_tensor(X) else BLENDED_ROWS
