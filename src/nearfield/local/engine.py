@@ -99,13 +99,13 @@ class RaggedEngine:
         many = np.flatnonzero(inside[:, -1]) if k < tree.n else np.empty(0, dtype=np.int64)
         if len(many) == 0:
             return counts, owner[inside]
-        lists = [
-            np.asarray(each, dtype=np.int64) for each in tree.query_ball_point(X[many], reach[many], workers=workers)
-        ]
-        whole = [row[chosen] for row, chosen in zip(owner, inside, strict=True)]
-        for i, each in zip(many, lists, strict=True):
-            whole[i], counts[i] = each, len(each)
-        return counts, np.concatenate(whole)
+        lists = tree.query_ball_point(X[many], reach[many], workers=workers)
+        inside[many] = False
+        few = inside.sum(axis=1)
+        counts[many] = [len(each) for each in lists]
+        point = np.concatenate([np.repeat(np.arange(len(X)), few), np.repeat(many, counts[many])])
+        which = np.concatenate([owner[inside], *(np.asarray(each, dtype=np.int64) for each in lists)])
+        return counts, which[np.argsort(point, kind="stable")]
 
     def weights(self, placement: Placement, X: Floats, blend: bool) -> tuple[Integers, Integers, Floats]:
         """See `Engine`."""
