@@ -92,10 +92,10 @@ class RadiusSearch(Measurements):
     def make_probed(self, group: int) -> list[ProbeNeighbourhood]:
         """See `Measurements`."""
         # Many where they are small and hold few probes each, fewer where each costs a large factorisation; twice as
-        # many to confirm, which measure few candidates. The harmonic mean of the sizes gives more of them where dense
-        # and sparse places alternate, as most of the distance may come from a few sparse ones.
+        # many to confirm, unless each is blended, which costs more. The harmonic mean of the sizes gives more of them
+        # where dense and sparse places alternate, as most of the distance may come from a few sparse ones.
         share = 1 / np.mean(1 / _shares_within(self.data, self.radius, self.rng))
-        n = int(np.clip(24_000 / (share * self.n_samples), 24, 96)) * (1 if group == 0 else 2)
+        n = int(np.clip(24_000 / (share * self.n_samples), 24, 96)) * (1 if group == 0 or self.request.blend else 2)
         return self.make(self.kernel, self.data, self.probe_rows[group], self.radius, n, self.n_jobs, self.rng)
 
     # ---- candidates ----------------------------------------------------------------------------------------------
@@ -183,6 +183,8 @@ class RadiusSearch(Measurements):
             if trial.divergence + 2 * trial.error <= self.request.tolerance:
                 break
             trial = self.measure_at(wider, probed)
+        if trial.candidate is not candidate:
+            self.measure(trial.candidate)
         return trial.candidate, trial
 
     def _smallest_radius(self) -> Trial | None:
