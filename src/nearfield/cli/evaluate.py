@@ -215,10 +215,12 @@ def _certificate(model: Any, X: Any) -> dict[str, Any]:
     """What the exact process says at some of the rows, of which the model was told nothing."""
     if not hasattr(model, "certify"):
         raise CommandError("--certify is for local models.")
-    try:
-        found = model._certify_points(X, random_state=0)
-    except ValueError as error:
-        raise CommandError(f"--certify: {error}") from None
+    with bars() as show:
+        model.set_params(progress=lambda stage, done, *_: show(stage, done))
+        try:
+            found = model._certify_points(X, random_state=0)
+        except ValueError as error:
+            raise CommandError(f"--certify: {error}") from None
     return {
         "certificate": {
             "places": len(found.X),

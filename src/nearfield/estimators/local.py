@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Self
@@ -19,7 +18,7 @@ from ..common.types import Floats
 from ..common.validation import is_whole, spawn, validated
 from ..common.warnings import warn
 from ..features import MaclaurinFeatures
-from ..local.certificate import Certificate, certificate, exact_at
+from ..local.certificate import Certificate, certify
 from ..local.fit import Clock, FittedLocal, TrainingData, fit
 from ..local.in_memory import InMemory
 from ..local.predictor import LocalPredictor, Predictor
@@ -385,34 +384,17 @@ class LocalGPRegressor(GPRegressor):
         return self._certify_points(points, n_probes, random_state)
 
     def _certify_points(self, X: Any, n_probes: int = 64, random_state: Any = None) -> Certificate:
-        start, places = time.perf_counter(), as_doubles(X)
-        fitted = self._fitted
-        if not isinstance(fitted.predictor, LocalPredictor):
-            raise ValueError("A model from a source keeps no training points, which certify needs: fit it to arrays.")
+        fitted, places = self._fitted, as_doubles(X)
+        if not isinstance(fitted.predictor, LocalPredictor) or fitted.predictor.n_samples == 0:
+            raise ValueError("The model keeps no training points, which certify needs: fit it to arrays.")
         if len(places) > n_probes:
             rng = check_random_state(random_state)
             places = places[np.sort(rng.choice(len(places), n_probes, replace=False))]
-        data = fitted.training_set()
-        answers = exact_at(fitted.frame.kernel, data, fitted.frame.points(places), self.n_jobs, self._check_progress())
-        test = places if not is_tensor(X) else like(places, X)
-        mean, std = self._predict_points(test, True, True)
-        mean = as_doubles(mean).reshape(len(places), -1)
-        variance = as_doubles(std).reshape(len(places), -1)[:, 0] ** 2
-        y_mean, offset = as_doubles(self.y_mean_), as_doubles(fitted.frame.offset)
-        seconds = time.perf_counter() - start
-        result = certificate(
-            places,
-            answers,
-            (mean, variance),
-            y_mean - offset,
-            y_mean,
-            self.noise_variance_,
-            self._single_target,
-            seconds,
-        )
-        if not result.converged:
-            warn("The iteration of certify did not converge; its bounds say what it reached. More noise helps.")
-        return result
+
+        def predict(points: Floats) -> Any:
+            return self._predict_points(like(points, X), True, True)
+
+        return certify(fitted, places, predict, self.n_jobs, self._check_progress())
 
     def _training_points(self) -> Floats | None:
         if not isinstance(self._predictor, LocalPredictor):

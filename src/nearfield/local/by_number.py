@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from threading import Lock
+from functools import cache
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
@@ -52,25 +51,6 @@ def choose(
     return NumberSearch(kernel, data, request, n_jobs, rng, progress).choose(may_be_exact=True)
 
 
-class Located:
-    """Cells that some places (m, d) fall into, for any candidate; found for all places at once."""
-
-    def __init__(self, data: TrainingSet, kernel: Kernel, places: Floats) -> None:
-        self.tree, self.places = cKDTree(data.X), places
-        self.low, self.high = graded.covering_box(data.X, kernel.length_scales)
-        self._lock = Lock()
-        self._answers: dict[tuple[int, float], tuple[Floats, Floats]] = {}
-
-    def __call__(self, count: int, near: float) -> tuple[Floats, Floats]:
-        """Middles (m, d) and half diagonals (m,) for so many neighbours; see `graded.cells`."""
-        with self._lock:
-            if (count, near) not in self._answers:
-                inside = np.clip(self.places, self.low, self.high)
-                middles, halves, owner = graded.cells(self.low, self.high, self.tree, count, near, 1, inside)
-                self._answers[count, near] = middles[owner], halves[owner]
-            return self._answers[count, near]
-
-
 @dataclass(frozen=True, eq=False)
 class NearestNeighbourhood(ProbeNeighbourhood):
     """The nearest points of some probes; each probe has a cell of its own.
@@ -80,15 +60,17 @@ class NearestNeighbourhood(ProbeNeighbourhood):
     origin : ndarray of shape (d,)
         The first probe.
     own : slice
-        Which of the places of `located` are the probes.
-    located : Located
+        Which of the places that are located are the probes.
+    locate : callable
+        From a number of neighbours and `near` (see `graded.cells`) to the cells of all places: middles (p, d) and half
+        diagonals (p,).
     deepest : list of one int
         Most neighbours that a cell has taken so far.
     """
 
     origin: Floats
     own: slice
-    located: Located
+    locate: Callable[[int, float], tuple[Floats, Floats]]
     deepest: list[int] = field(default_factory=lambda: [0])
 
     def _cells(self, candidate: Candidate) -> tuple[Floats, Floats]:
@@ -96,7 +78,7 @@ class NearestNeighbourhood(ProbeNeighbourhood):
         count = candidate.plan.count
         assert count is not None
         if candidate.near is not None:
-            middles, halves = self.located(count, candidate.near)
+            middles, halves = self.locate(count, candidate.near)
             return middles[self.own] - self.origin, halves[self.own]
         return self.probes, np.zeros(len(self.probes))  # each place is its own centre
 
@@ -164,23 +146,32 @@ class NumberSearch(Measurements):
         if self.request.exact_mean:
             depths = [x * tolerance**0.5 for x in VARIANCE_DEPTHS]
         places = self.places.in_gaps(PLACES if self.request.places is not None else PLACES // 2, self.rng)
-        probed = self._neighbourhoods(places)
-        trial: Trial | None = None
         noise = float(np.median(self.data.noise))
-        for excess in depths if len(places) else depths[-1:]:
-            depth = Depth(excess, DEEPEST, noise, STILL_TOLERATED * tolerance, self.request.exact_mean)
-            candidate = replace(candidate, depth=depth)
-            while len(places):
-                trial = self.measure_at(candidate, probed)
-                thorough = self.request.limit == np.inf and not self.request.exact_mean
-                most = MOST_POINTS[: None if thorough else 2][-1]
-                if 2 * max(probe.deepest[0] for probe in probed) <= self.most or self.most >= most:
-                    break
-                self.most *= 2
-                probed = self._neighbourhoods(places)
-            if trial is not None and self.holds(trial):
+        candidates = [
+            replace(candidate, depth=Depth(x, DEEPEST, noise, STILL_TOLERATED * tolerance, self.request.exact_mean))
+            for x in depths
+        ]
+        if len(places) == 0:
+            return candidates[-1], None
+        probed = self._neighbourhoods(places)
+        for deeper in candidates:
+            probed, trial = self._measure_in_gaps(deeper, places, probed)
+            if self.holds(trial):
                 break
-        return candidate, trial
+        return deeper, trial
+
+    def _measure_in_gaps(
+        self, candidate: Candidate, places: Floats, probed: list[NearestNeighbourhood]
+    ) -> tuple[list[NearestNeighbourhood], Trial]:
+        """A candidate at places, whose neighbourhoods are made larger where its own are not small beside them."""
+        thorough = self.request.limit == np.inf and not self.request.exact_mean
+        most = MOST_POINTS[: None if thorough else 2][-1]
+        while True:
+            trial = self.measure_at(candidate, probed)
+            if 2 * max(probe.deepest[0] for probe in probed) <= self.most or self.most >= most:
+                return probed, trial
+            self.most *= 2
+            probed = self._neighbourhoods(places)
 
     def search(self) -> Trial | None:
         """See `Measurements`."""
@@ -266,7 +257,13 @@ class NumberSearch(Measurements):
 
         drawn = thread_map(draw, range(len(origins)), self.n_jobs)
         ends = np.cumsum([0, *(len(places) for places, _, _ in drawn)])
-        located = Located(data, self.kernel, np.concatenate([data.X[:0], *(places for places, _, _ in drawn)]))
+        low, high = graded.covering_box(data.X, self.kernel.length_scales)
+        inside = np.clip(np.concatenate([data.X[:0], *(places for places, _, _ in drawn)]), low, high)
+
+        @cache
+        def locate(count: int, near: float) -> tuple[Floats, Floats]:
+            middles, halves, owner = graded.cells(low, high, data.index(), count, near, 1, inside)
+            return middles[owner], halves[owner]
 
         def solve(i: int) -> NearestNeighbourhood:
             places, noise, near = drawn[i]
@@ -279,7 +276,7 @@ class NumberSearch(Measurements):
                 np.zeros_like(places),
                 origin=origins[i],
                 own=slice(ends[i], ends[i + 1]),
-                located=located,
+                locate=locate,
             )
 
         return thread_map(solve, range(len(origins)), self.n_jobs)

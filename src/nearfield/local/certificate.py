@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from .. import metrics
+from ..common.arrays import as_doubles
 from ..common.types import Booleans, Floats
+from ..common.warnings import warn
 from ..features.domain import DomainFeatures
+from ..hyperparameters.request import Progress
 from ..kernels import Kernel
 from ..solvers.conjugate_gradients import mean_error_bound, quadratic_error_bound
+from .fit import FittedLocal
 from .global_part import rows_of, split
-from .iteration import Progress, System
+from .iteration import MOST_PAIRS, System
 from .neighbourhoods import TrainingSet
 
 LACK = 1e-12  # of the variance, that features of the long scales may lack
 RESIDUAL = 1e-8  # relative, at which iterations end
-MOST_PAIRS = 1e10  # of points that matter to each other, counted roughly: minutes per iteration beyond
 COLUMNS_AT_ONCE = 64
 
 
@@ -123,38 +128,44 @@ def _cross(
     return cross
 
 
-def certificate(
+def certify(
+    fitted: FittedLocal,
     X: Floats,
-    answers: ExactAnswers,
-    model: tuple[Floats, Floats],
-    shift: Floats,
-    y_mean: Floats,
-    noise: float,
-    single: bool,
-    seconds: float,
+    predict: Callable[[Floats], tuple[Floats, Floats]],
+    n_jobs: int | None,
+    progress: Progress | None,
 ) -> Certificate:
-    """What a model's means (p, k) and variances of observations (p,) are worth beside the exact answers.
+    """The exact process at places (p, d) in the units of the data, and how far from it a fitted model is.
 
-    `shift` (k,) is what targets in the answers are less than those of the model before their mean was taken off.
+    `predict` gives the model's means and standard deviations of observations there, (p,) or (p, k).
     """
-    mean = answers.mean[:, :-1] - answers.mean[:, -1:] * shift + y_mean
-    bound = answers.mean_bound[:, :-1] + answers.mean_bound[:, -1:] * np.abs(shift)
-    variance = answers.variance + noise
-    k = mean.shape[1]
-    divergences = metrics.kl_divergence(
-        model[0], np.repeat(model[1][:, None], k, 1), mean, np.repeat(variance[:, None], k, 1)
-    )
+    start = time.perf_counter()
+    answers = exact_at(fitted.frame.kernel, fitted.training_set(), fitted.frame.points(X), n_jobs, progress)
+    y_mean, offset = as_doubles(fitted.y_mean), as_doubles(fitted.frame.offset)
+    mean = answers.mean[:, :-1] - answers.mean[:, -1:] * (y_mean - offset) + y_mean
+    bound = answers.mean_bound[:, :-1] + answers.mean_bound[:, -1:] * np.abs(y_mean - offset)
+    variance = answers.variance + fitted.learned.noise_variance
+    model_mean, model_std = (as_doubles(values) for values in predict(X))
     std = np.sqrt(variance)
+    divergences = metrics.kl_divergence(
+        model_mean.reshape(mean.shape),
+        model_std.reshape(mean.shape) ** 2,
+        mean,
+        np.repeat(variance[:, None], mean.shape[1], axis=1),
+    )
     divergences = np.asarray(divergences).reshape(len(X), -1).mean(axis=1)
-    return Certificate(
+    result = Certificate(
         X,
-        mean[:, 0] if single else mean,
+        mean.reshape(model_mean.shape),
         std,
-        bound[:, 0] if single else bound,
+        bound.reshape(model_mean.shape),
         std - np.sqrt(np.clip(variance - answers.variance_bound, 0.0, None)),
         divergences,
         float(divergences.mean()),
         answers.n_iterations,
         bool(answers.converged.all()),
-        seconds,
+        time.perf_counter() - start,
     )
+    if not result.converged:
+        warn("The iteration of certify did not converge; its bounds say what it reached. More noise helps.")
+    return result

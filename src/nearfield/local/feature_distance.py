@@ -12,6 +12,7 @@ from ..common.threads import thread_map
 from ..common.types import Floats
 from ..kernels import Kernel
 from ..solvers.kernel_space import KernelSpace
+from .frame import NOISE_FLOOR
 
 N_PROBES = 64
 NEAREST = 600  # points that tell what the exact process says at one of them
@@ -37,8 +38,8 @@ def measure(
     """
     n = len(X)
     probes = X[rng.choice(n, min(n, N_PROBES), replace=False)]
-    typical = max(float(np.median(noise)), 1e-9 * kernel.variance)
-    noise = np.maximum(noise, 1e-9 * kernel.variance)
+    noise = np.maximum(noise, NOISE_FLOOR * kernel.variance)
+    typical = float(np.median(noise))
     if n <= NEAREST:
         mean, variance = KernelSpace.from_points(kernel, X, y, noise).mean_and_variance(probes)
     else:

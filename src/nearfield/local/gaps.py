@@ -17,14 +17,18 @@ FAR = 0.95  # times the usual distance, beyond which a place is in a gap
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Training points (n, d), and places (m, d) where predictions will be asked for, if they are known."""
+    """Training points (n, d), and places (m, d) where predictions will be asked for, if they are known.
+
+    `index` is one of the points, where there is one.
+    """
 
     X: Floats
     named: Floats | None = None
+    index: cKDTree | None = None
 
     @cached_property
     def _tree(self) -> cKDTree:
-        return cKDTree(self.X)
+        return cKDTree(self.X) if self.index is None else self.index
 
     @cached_property
     def usual_distance(self) -> float:

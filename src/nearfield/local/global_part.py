@@ -10,6 +10,7 @@ cannot tell of a feature at a place is left to `beta`, mean and uncertainty.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -69,7 +70,7 @@ class GlobalPart:
         """Variance of the long scales."""
         return sum(features.variance for features in self.features)
 
-    @property
+    @cached_property
     def coefficients(self) -> Floats:
         """Posterior mean of `beta` for each target, (D, k + 1)."""
         result: Floats = cho_solve(cho_factor(self.gram + np.eye(len(self.gram))), self.cross)
@@ -137,12 +138,12 @@ class GlobalPart:
 
     def _made_anew(self, data: TrainingSet, n_jobs: int | None) -> GlobalPart:
         """The same scales with features for all of the data."""
-        low, high = data.X.min(axis=0), data.X.max(axis=0)
         features = []
         for f in self.features:
-            low, high = np.minimum(data.X.min(axis=0), f.low), np.maximum(data.X.max(axis=0), f.high)
             reach, most = BEYOND * f.length_scales, 4 * MOST_FEATURES
-            wider = DomainFeatures.covering(low - reach, high + reach, f.length_scales, f.variance, 1e-8, most)
+            low = np.minimum(data.X.min(axis=0) - reach, f.low)
+            high = np.maximum(data.X.max(axis=0) + reach, f.high)
+            wider = DomainFeatures.covering(low, high, f.length_scales, f.variance, 1e-8, most)
             if wider is None:
                 raise ValueError(
                     "The new samples lie so far from the earlier ones that the features of the long scales cannot "

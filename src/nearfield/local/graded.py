@@ -100,13 +100,18 @@ def covering(placement: Placement, X: Floats, kernel: Kernel, count: int | None,
     """The placement with the cells of other points (n, d), where it is one of graded cells; else the same."""
     if placement.sizes is None or placement.near is None or count is None or len(X) == 0:
         return placement
-    n_chosen = placement.n_chosen
-    tree, like_centers = cKDTree(X), placement.centers
-    low, high = covering_box(X, kernel.length_scales)
-    middles, halves, _ = cells(low, high, tree, count, placement.near, n_jobs)
-    chosen = as_doubles(placement.centers[:n_chosen])
-    sizes = np.concatenate([sizes_around(chosen, tree, count, placement.near, n_jobs), halves])
-    return replace(placement, centers=like(np.concatenate([chosen, middles]), like_centers), sizes=sizes)
+    chosen = as_doubles(placement.centers[: placement.n_chosen])
+    made = place(chosen, X, kernel, count, placement.near, n_jobs)
+    return replace(made, centers=like(made.centers, placement.centers))
+
+
+def place(chosen: Floats, X: Floats, kernel: Kernel, count: int, near: float, n_jobs: int | None) -> Placement:
+    """Centres that were chosen (c, d), and the middles of cells of the box around points (n, d)."""
+    tree = cKDTree(X)
+    middles, halves, _ = cells(*covering_box(X, kernel.length_scales), tree, count, near, n_jobs)
+    sizes = np.concatenate([sizes_around(chosen, tree, count, near, n_jobs), halves])
+    centers = np.concatenate([chosen, middles])
+    return Placement(centers, None, None, sizes=sizes, near=near, n_chosen=len(chosen))
 
 
 def weights(placement: Placement, X: Floats, blend: bool, n_jobs: int | None) -> tuple[Integers, Integers, Floats]:

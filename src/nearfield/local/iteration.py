@@ -8,7 +8,6 @@ local process whitened block by block, and the long scales beside it, are the pr
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,18 +18,16 @@ from scipy.sparse import csr_matrix
 
 from ..common import memory
 from ..common.arrays import Array, like, on_host
-from ..common.threads import thread_map
 from ..common.types import Floats
 from ..features.domain import DomainFeatures
+from ..hyperparameters.request import Progress
 from ..kernels import Kernel
 from ..solvers import conjugate_gradients
 from ..solvers.conjugate_gradients import Solution
-from ..solvers.factors import Cholesky
 from ..solvers.kernel_products import KernelProduct
-from ..solvers.kernel_space import KernelSpace
 from .global_part import GlobalPart, rows_of
 from .neighbourhoods import TrainingSet
-from .whitening import Block, make_blocks
+from .whitening import make_blocks, whitening_matrix
 
 CELL_POINTS, N_EARLIER = 32, 128  # of the preconditioner
 MAX_ITERATIONS = 200
@@ -38,7 +35,6 @@ PER_POINT, PER_FEATURE, PER_PAIR = 1e5, 1e3, 75.0  # operations worth, iteration
 MOST_PAIRS = 1e10  # of points that matter to each other, counted roughly: minutes
 RESIDUAL = 1e-3  # times the root of the tolerance: means are then precise to far less than it asks for
 CUTOFF = 1e-10  # of the variance, below which the kernel of two points is left out
-Progress = Callable[[str, float, float], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,22 +116,6 @@ class System:
     def least_noise(self) -> float:
         """Bound from below on the eigenvalues of the matrix multiplied with; 0 where there is none."""
         return max(float(self.noise.min()) - self.kernel.left_out, 0.0)
-
-
-def whitening_matrix(kernel: Kernel, X: Floats, noise: Floats, blocks: list[Block], n_jobs: int | None) -> csr_matrix:
-    """`U` (n, n) with `U' U` close to the inverse of `K + diag(noise)`; see `whitening`. Its rows are in any order."""
-
-    def rows_of_block(block: Block) -> tuple[Floats, np.ndarray]:
-        points = np.concatenate([block.earlier, block.own])
-        factor = KernelSpace.factorise(kernel, X[points], noise[points], what="covariance matrix of a cell")
-        assert isinstance(factor, Cholesky)
-        return factor.whiten(np.eye(len(points)))[len(block.earlier) :], points
-
-    made = thread_map(rows_of_block, blocks, n_jobs)
-    counts = np.concatenate([np.full(len(rows), rows.shape[1]) for rows, _ in made])
-    columns = np.concatenate([np.tile(points, len(rows)) for rows, points in made])
-    values = np.concatenate([rows.ravel() for rows, _ in made])
-    return csr_matrix((values, columns.astype(np.int32), np.concatenate([[0], np.cumsum(counts)])), shape=(len(X),) * 2)
 
 
 @dataclass(frozen=True, eq=False)

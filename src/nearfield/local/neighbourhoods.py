@@ -89,11 +89,15 @@ class TrainingSet:
         each = min(-(-count // len(units)), len(self.X))
         by_metric = []
         for unit in units:
-            key = unit.tobytes()
-            if key not in self.trees:
-                self.trees[key] = cKDTree(self.X / unit)
-            by_metric.append(self.trees[key].query(centers / unit, each)[1].reshape(len(centers), -1))
+            by_metric.append(self.index(unit).query(centers / unit, each)[1].reshape(len(centers), -1))
         return [np.unique(rows) for rows in np.concatenate(by_metric, axis=1)]
+
+    def index(self, unit: Floats | None = None) -> cKDTree:
+        """Index of the points in units (d,) of another metric, or in their own; made once."""
+        key = b"" if unit is None else unit.tobytes()
+        if key not in self.trees:
+            self.trees[key] = cKDTree(self.X if unit is None else self.X / unit)
+        return self.trees[key]
 
     def nearest(self, centers: Floats, count: int) -> Integers:
         """The `count` nearest points of each centre, or all there are, the nearest first: (C, count)."""

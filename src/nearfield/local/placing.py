@@ -27,19 +27,18 @@ def place_centers(
     kind = request.centers_in(frame)
     if plan.count is None:
         return centers.place(kind, X, candidate.finite_spacing, request.n_centers, rng)
-    tree = cKDTree(X)
     if candidate.near is None and request.are_spaced:  # each test point will be one
         return Placement(X[:0], None, None)
     chosen = X[:0] if request.are_spaced else centers.place(kind, X, None, request.n_centers, rng).centers
-    if candidate.near is None or (len(chosen) == 0 and not request.are_spaced):
-        reach = centers.NEAR * tree.query(chosen, [min(plan.count, len(X))])[0][:, 0] if len(chosen) else None
+    if len(chosen) == 0 and not request.are_spaced:  # here too
+        return Placement(chosen, None, None)
+    if candidate.near is None:
+        reach = centers.NEAR * cKDTree(X).query(chosen, [min(plan.count, len(X))])[0][:, 0]
         return Placement(chosen, None, None, reach=reach)
-    sizes, n_chosen, near = graded.sizes_around(chosen, tree, plan.count, candidate.near), len(chosen), None
     if request.are_spaced or request.open_centers:
-        low, high = graded.covering_box(X, plan.kernel.length_scales)
-        middles, halves, _ = graded.cells(low, high, tree, plan.count, candidate.near, request.n_jobs)
-        chosen, sizes, near = np.concatenate([chosen, middles]), np.concatenate([sizes, halves]), candidate.near
-    return Placement(chosen, None, None, sizes=sizes, near=near, n_chosen=n_chosen)
+        return graded.place(chosen, X, plan.kernel, plan.count, candidate.near, request.n_jobs)
+    sizes = graded.sizes_around(chosen, cKDTree(X), plan.count, candidate.near)
+    return Placement(chosen, None, None, sizes=sizes, n_chosen=len(chosen))
 
 
 def share_covered(request: LocalRequest, placement: Placement, X: Floats) -> float:

@@ -7,11 +7,11 @@ around a centre whose cell the probe falls into, and compared.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from math import gamma, pi
-from threading import Lock
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -23,7 +23,7 @@ from ..common.types import Floats, Integers
 from ..features import taylor
 from ..kernels import Kernel
 from . import blending, centers
-from .centers import Lattice, group_rows
+from .centers import Placement, group_rows
 from .choices import Candidate
 from .features import LocalFeatures
 from .model import fit_one, mean_and_variance
@@ -319,27 +319,6 @@ def make_neighbourhoods(
     return thread_map(make, range(len(drawn)), n_jobs)
 
 
-class RealCenters:
-    """The centres that points (n, d) get, for any spacing; found once."""
-
-    def __init__(self, X: Floats) -> None:
-        self.X = X
-        self._lock = Lock()
-        self._answers: dict[float, tuple[cKDTree, Lattice]] = {}
-
-    def nearest(self, place: Floats, spacing: float) -> Floats:
-        """Centre (d,) of the model that answers for a place (d,): the nearest, or one opened for the cell it is in."""
-        with self._lock:
-            if spacing not in self._answers:
-                placement = centers.place("grid", self.X, spacing, None, np.random.RandomState(0))
-                assert placement.lattice is not None
-                self._answers[spacing] = cKDTree(placement.centers), placement.lattice
-            tree, lattice = self._answers[spacing]
-        distance, nearest = tree.query(place)
-        center: Floats = tree.data[nearest] if distance <= spacing else lattice.middles(lattice.indices(place[None]))[0]
-        return center
-
-
 @dataclass(frozen=True, eq=False)
 class GapNeighbourhood(ProbeNeighbourhood):
     """Data around a place in a gap, which one of the real centres serves, or a cell opened for it.
@@ -348,17 +327,24 @@ class GapNeighbourhood(ProbeNeighbourhood):
     ----------
     origin : ndarray of shape (d,)
         The place.
-    centers : RealCenters
+    placed : callable
+        From a spacing to the centres that the data get, and an index of them.
     """
 
     origin: Floats
-    centers: RealCenters
+    placed: Callable[[float], tuple[Placement, cKDTree]]
 
     def cells(self, candidate: Candidate) -> Iterable[Cell]:
         """The cell that the place falls into."""
         center = np.zeros(len(self.origin))
         if np.isfinite(candidate.spacing):
-            center = self.centers.nearest(self.origin, candidate.spacing) - self.origin
+            placement, index = self.placed(candidate.spacing)
+            lattice = placement.lattice
+            assert lattice is not None
+            distance, nearest = index.query(self.origin)
+            center = placement.centers[nearest] - self.origin
+            if distance > candidate.spacing:  # a cell will be opened
+                center = lattice.middles(lattice.indices(self.origin[None]))[0] - self.origin
         return [Cell(center, np.array([0]), 1.0)]
 
     def divergence(self, candidate: Candidate, blended: bool = False) -> float:  # noqa: ARG002
@@ -379,7 +365,11 @@ def gap_neighbourhoods(
     directions = uniform_in_cell(len(places), places.shape[1], rng)
     reference = reference_plan(kernel, radius, places.shape[1])
     noise = np.array([np.median(data.noise)])
-    real = RealCenters(data.X)
+
+    @cache
+    def placed(spacing: float) -> tuple[Placement, cKDTree]:
+        placement = centers.place("grid", data.X, spacing, None, np.random.RandomState(0))
+        return placement, cKDTree(placement.centers)
 
     def make(i: int) -> ProbeNeighbourhood:
         near = data.tree.query_radius(places[i][None], radius)[0]
@@ -387,7 +377,7 @@ def gap_neighbourhoods(
         sample = thinned(sample, np.random.RandomState(seeds[i]))
         origin = np.zeros((1, places.shape[1]))
         return GapNeighbourhood.solved(
-            reference, sample, origin, noise, directions[i][None], origin=places[i], centers=real
+            reference, sample, origin, noise, directions[i][None], origin=places[i], placed=placed
         )
 
     return thread_map(make, range(len(places)), n_jobs)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_matrix
 from scipy.spatial import cKDTree
 from sklearn.neighbors import KDTree
 
@@ -30,6 +31,18 @@ class Block(NamedTuple):
 
     own: Integers
     earlier: Integers
+
+    @property
+    def points(self) -> Integers:
+        """All rows, the earlier ones first."""
+        return np.concatenate([self.earlier, self.own])
+
+    def factor(self, kernel: Kernel, X: Floats, noise: Floats) -> Cholesky:
+        """Factor of the covariance of its points."""
+        points = self.points
+        factor = KernelSpace.factorise(kernel, X[points], noise[points], what="covariance matrix of a cell")
+        assert isinstance(factor, Cholesky)
+        return factor
 
 
 def make_blocks(
@@ -96,18 +109,30 @@ def whitened(
         gram, log_determinant = 0.0, 0.0
         for group in _runs(batch, CELLS_AT_ONCE):
             rows = []
-            for own, earlier in group:
-                points = np.concatenate([earlier, own])
-                factor = KernelSpace.factorise(kernel, X[points], noise[points], what="covariance matrix of a cell")
-                assert isinstance(factor, Cholesky)
-                rows.append(factor.whiten(targets(points))[len(earlier) :])
-                log_determinant += 2.0 * float(np.log(np.diagonal(factor.lower)[len(earlier) :]).sum())
+            for block in group:
+                factor, start = block.factor(kernel, X, noise), len(block.earlier)
+                rows.append(factor.whiten(targets(block.points))[start:])
+                log_determinant += 2.0 * float(np.log(np.diagonal(factor.lower)[start:]).sum())
             W = np.concatenate(rows)
             gram = gram + W.T @ W
         return np.asarray(gram), log_determinant
 
     sums = thread_map(work, _runs(blocks, max(len(blocks) // BATCHES, CELLS_AT_ONCE)), n_jobs)
     return sum((gram for gram, _ in sums[1:]), sums[0][0]), sum(log_determinant for _, log_determinant in sums)
+
+
+def whitening_matrix(kernel: Kernel, X: Floats, noise: Floats, blocks: list[Block], n_jobs: int | None) -> csr_matrix:
+    """`U` (n, n) with `U' U` close to the inverse of `K + diag(noise)`; see `whitened`. Its rows are in any order."""
+
+    def rows_of_block(block: Block) -> tuple[Floats, Integers]:
+        points = block.points
+        return block.factor(kernel, X, noise).whiten(np.eye(len(points)))[len(block.earlier) :], points
+
+    made = thread_map(rows_of_block, blocks, n_jobs)
+    counts = np.concatenate([np.full(len(rows), rows.shape[1]) for rows, _ in made])
+    columns = np.concatenate([np.tile(points, len(rows)) for rows, points in made])
+    values = np.concatenate([rows.ravel() for rows, _ in made])
+    return csr_matrix((values, columns.astype(np.int32), np.concatenate([[0], np.cumsum(counts)])), shape=(len(X),) * 2)
 
 
 def _runs(blocks: list[Block], size: int) -> list[list[Block]]:
