@@ -11,7 +11,7 @@ from nearfield.local.choices import Candidate
 from nearfield.local.features import LocalFeatures
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.one_center import make_subsets
-from nearfield.local.plan import Plan, feature_cost, kernel_cost
+from nearfield.local.plan import Plan, kernel_cost
 from nearfield.local.probes import NeighbourhoodSample, cell_radius, make_neighbourhoods
 from nearfield.solvers.kernel_space import KernelSpace
 
@@ -286,8 +286,8 @@ def test_thinned_neighbourhoods_are_solved_on_the_side_that_their_points_will_be
         value = neighbourhood.divergence(either)
         np.testing.assert_allclose(value, neighbourhood.divergence(features_only), rtol=1e-9)
         assert abs(value / neighbourhood.divergence(kernel_only) - 1) > 1e-7
-        D = features.n_components
-        np.testing.assert_allclose(neighbourhood.cost(either), feature_cost(n, D) / cell.n_points + 2 * D**2)
+        cost = either.plan.features_cost(n) / cell.n_points + either.plan.prediction_cost()
+        np.testing.assert_allclose(neighbourhood.cost(either), cost)
         np.testing.assert_allclose(neighbourhood.cost(kernel_only), kernel_cost(n) / cell.n_points + 2 * n**2)
 
 

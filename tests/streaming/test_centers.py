@@ -95,10 +95,10 @@ def test_a_net_covers_what_comes():
 
 def test_memory_of_models():
     few, many = np.array([10.0]), np.array([1e6])
-    assert model_bytes(many, many, 50, 30, 4) == 8 * 30 * 38
-    assert model_bytes(few, few, 50, 30, 4) == 8 * 10 * 18
+    assert model_bytes(many, many, 50, 900, 4) == 8 * 30 * 38
+    assert model_bytes(few, few, 50, 900, 4) == 8 * 10 * 18
     # Where it may be either, the larger.
-    assert model_bytes(few, many, 50, 30, 4) == 8 * 50 * 58
+    assert model_bytes(few, many, 50, 900, 4) == 8 * 50 * 58
 
 
 def test_too_many_cells_are_refused(monkeypatch):

@@ -11,10 +11,9 @@ from nearfield.features import taylor
 from nearfield.kernels import Kernel
 from nearfield.local.features import LocalFeatures
 from nearfield.local.frame import Frame
+from nearfield.local.moments import MomentModel, MomentSums
 from nearfield.local.plan import Plan
-from nearfield.solvers.feature_space import FeatureSpace
 from nearfield.solvers.kernel_space import KernelSpace
-from nearfield.solvers.statistics import Statistics
 from nearfield.sources import ArraySource, Batch, BatchSource, Source, SourceError
 from nearfield.streaming import centers as coverage
 from nearfield.streaming import sums as streaming
@@ -95,7 +94,7 @@ def test_both_sides_are_met():
     X, y, _ = make_data()
     streamed = nf.LocalGPRegressor(**PLANNED, random_state=0).fit(ArraySource(X, y, sample_size=500))
     kinds = [type(model) for model in streamed._predictor.models]
-    assert min(kinds.count(KernelSpace), kinds.count(FeatureSpace)) >= 10
+    assert min(kinds.count(KernelSpace), kinds.count(MomentModel)) >= 10
     assert any(model is not None for model in streamed._predictor.opened)
 
 
@@ -498,8 +497,8 @@ def test_states_merge_without_being_changed(sizes):
     np.testing.assert_array_equal(merged.counts, both.counts)
     for i, data in merged.places.items():
         assert type(data) is type(both.places[i])
-        if isinstance(data, Statistics):
-            np.testing.assert_allclose(data.gram, both.places[i].gram, rtol=1e-10, atol=1e-9)
+        if isinstance(data, MomentSums):
+            np.testing.assert_allclose(data.moments, both.places[i].moments, rtol=1e-10, atol=1e-9)
             np.testing.assert_allclose(data.targets, both.places[i].targets, rtol=1e-10)
             assert data.n == both.places[i].n == merged.counts[i]
         else:
@@ -509,12 +508,12 @@ def test_states_merge_without_being_changed(sizes):
         for i, data in before.items():
             now = state.places[i]
             np.testing.assert_array_equal(
-                data.Z if isinstance(data, Points) else data.gram, now.Z if isinstance(now, Points) else now.gram
+                data.Z if isinstance(data, Points) else data.moments, now.Z if isinstance(now, Points) else now.moments
             )
 
 
 def test_parts_hold_everything_once(monkeypatch):
-    monkeypatch.setattr(streaming, "PART_BYTES", 10_000)
+    monkeypatch.setattr(streaming, "PART_BYTES", 5_000)
     sums = make_sums()
     state = sums.update(sums.start(), batch(300, 0))
     parts = sums.split(state)

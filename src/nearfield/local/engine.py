@@ -17,9 +17,9 @@ from scipy.spatial import cKDTree
 from ..common import memory
 from ..common.arrays import Array
 from ..common.threads import n_threads
-from ..common.types import Floats, Integers
+from ..common.types import Booleans, Floats, Integers
 from ..solvers.kernel_space import KernelSpace
-from . import ensemble, graded
+from . import ensemble, fast, graded
 from .centers import Placement
 from .model import LocalModel
 from .neighbourhoods import TrainingSet
@@ -57,6 +57,11 @@ class Engine(Protocol):
         self, plan: Plan, models: Sequence[Any], centers: Array, X: Array, owner: Array, with_variance: bool
     ) -> tuple[Array, Array]:
         """Means (m, k + 1) and variances (m,) at `X`, each point by the model of its centre `owner` (m,)."""
+
+    def predict_near(
+        self, plan: Plan, models: Sequence[Any], placement: Placement, X: Array, blend: bool
+    ) -> tuple[Array, Array, Array] | None:
+        """The same by the nearest models, and which points (m,) are left to the other ways; None if all of them."""
 
     def predict_at(self, plan: Plan, data: Any, places: Array, X: Array, with_variance: bool) -> tuple[Array, Array]:
         """The same, each point by a model made around the place (m, d) given with it, used and forgotten."""
@@ -137,6 +142,12 @@ class RaggedEngine:
     ) -> tuple[Floats, Floats]:
         """See `Engine`."""
         return ensemble.predict_groups(plan, models, centers, X, owner, with_variance, self.n_jobs)
+
+    def predict_near(
+        self, plan: Plan, models: Sequence[LocalModel], placement: Placement, X: Floats, blend: bool
+    ) -> tuple[Floats, Floats, Booleans] | None:
+        """See `Engine`."""
+        return fast.predict(plan, models, placement, X, blend, self.n_jobs)
 
     def predict_at(
         self, plan: Plan, data: TrainingSet, places: Floats, X: Floats, with_variance: bool

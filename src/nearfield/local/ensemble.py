@@ -8,15 +8,14 @@ from typing import TypeAlias
 import numpy as np
 
 from ..common import memory
-from ..common.arrays import column_squares
 from ..common.memory import batches
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
-from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
-from ..solvers.statistics import Statistics
+from . import fast
 from . import model as local
-from .model import LocalModel, fit_one, from_statistics, statistics_of, weighted
+from .model import LocalModel, and_more, fit_one, from_sums, sums_of, sums_of_each
+from .moments import MomentModel
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
@@ -26,7 +25,16 @@ _GROUP = 1 << 19  # numbers in the features of a group of centres
 
 def fit_all(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) -> list[LocalModel]:
     """Models around all centres."""
+    made = fast.fit(plan, data, centers, n_jobs)
+    if made is None:
+        return _fit_each(plan, data, centers, n_jobs)
+    left = [i for i, model in enumerate(made) if model is None]
+    for i, model in zip(left, _fit_each(plan, data, centers[left], n_jobs), strict=True):
+        made[i] = model
+    return [model for model in made if model is not None]
 
+
+def _fit_each(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) -> list[LocalModel]:
     def work(batch: slice) -> list[LocalModel]:
         chosen = centers[batch]
         near = data.neighbourhoods(chosen, plan.radius, plan.count, plan.kernel)
@@ -50,11 +58,11 @@ def model_bytes(plan: Plan, data: TrainingSet, centers: Floats) -> tuple[float, 
     """
     least = min(plan.count or 0, len(data.X))
     if plan.features is not None:
-        sizes, copies = np.full(len(centers), max(plan.features.n_components, least)), 3.0
-    else:
-        sizes = np.full(len(centers), least) if plan.radius is None and least else data.counts(centers, plan.radius)
-        sizes, copies = np.maximum(sizes, least), 1.2 if plan.kernel.n_scales == 1 else 2.2
-    squares = 8.0 * sizes.astype(np.float64) ** 2
+        features = plan.features
+        return 24.0 * max(features.n_components, least) ** 2, 8.0 * len(centers) * max(features.n_kept, least**2)
+    sizes = np.full(len(centers), least) if plan.radius is None and least else data.counts(centers, plan.radius)
+    squares = 8.0 * np.maximum(sizes, least).astype(np.float64) ** 2
+    copies = 1.2 if plan.kernel.n_scales == 1 else 2.2
     return copies * float(np.max(squares, initial=0.0)), float(np.sum(squares))
 
 
@@ -64,10 +72,8 @@ def _fit_group(plan: Plan, data: TrainingSet, centers: Floats, near: list[Intege
         return [_fit_around(plan, data, centers[0], near[0])]
     sizes, points = [len(indices) for indices in near], np.concatenate(near)
     Z = data.X[points] - np.repeat(centers, sizes, axis=0)
-    rows, targets, root = weighted(plan, Z, data.y[points], data.noise[points])
-    return [
-        from_statistics(plan, Statistics.of_weighted(rows[:, own], targets[own], root[own])) for own in _runs(sizes)
-    ]
+    sums = sums_of_each(plan, Z, data.y[points], data.noise[points], _runs(sizes))
+    return [from_sums(plan, each) for each in sums]
 
 
 def _fit_around(plan: Plan, data: TrainingSet, center: Floats, near: Integers) -> LocalModel:
@@ -77,7 +83,7 @@ def _fit_around(plan: Plan, data: TrainingSet, center: Floats, near: Integers) -
 
 def _groups(plan: Plan, sizes: Sequence[int], alone: Sequence[bool]) -> list[slice]:
     """Runs of neighbours in feature space whose features together stay in the cache; each that is `alone` by itself."""
-    room = _GROUP / plan.features.n_components if plan.features is not None else 0.0
+    room = _GROUP / plan.features.n_rows if plan.features is not None else 0.0
     groups: list[slice] = []
     total = np.inf
     for i, size in enumerate(sizes):
@@ -112,11 +118,10 @@ def update_all(
     n_old = len(data.X) - len(new.X)
 
     def updated(model: LocalModel, center: Floats, added: Integers) -> LocalModel:
-        if isinstance(model, FeatureSpace):
+        if not isinstance(model, KernelSpace):
             if len(added) == 0:
                 return model
-            sums = statistics_of(plan, new.X[added] - center, new.y[added], new.noise[added])
-            return from_statistics(plan, model.statistics() + sums)
+            return and_more(plan, model, sums_of(plan, new.X[added] - center, new.y[added], new.noise[added]))
         if len(added) == 0 and plan.count is None:
             return model
         (near,) = data.neighbourhoods(center[None], plan.radius, plan.count, plan.kernel)
@@ -197,9 +202,13 @@ def _predict_features(
 ) -> tuple[Floats, Floats]:
     """Means and variances by a few models in feature space, each at so many points; all features are made at once."""
     assert plan.features is not None
-    rows = plan.features.rows(Z)
-    mean = np.empty((len(Z), models[0].coefficients.shape[1]))
-    for model, own in zip(models, _runs(sizes), strict=True):
-        mean[own] = rows[:, own].T @ model.coefficients
-        model.factor.whiten(rows[:, own], overwrite=True)
-    return mean, plan.total_variance(column_squares(rows), Z)
+    owns = _runs(sizes)
+    if plan.features.moments is not None and all(isinstance(model, MomentModel) for model in models):
+        moments = plan.features.moments
+        mean = moments.mean([model.coefficients for model in models], Z, owns)
+        polynomials = [model.polynomial for model in models if isinstance(model, MomentModel)]
+        return mean, plan.total_variance(moments.variance(polynomials, Z, owns), Z)
+    mean, variance = np.empty((len(Z), models[0].coefficients.shape[1])), np.empty(len(Z))
+    for model, own in zip(models, owns, strict=True):
+        mean[own], variance[own] = local.mean_and_variance(plan, model, Z[own])
+    return mean, variance

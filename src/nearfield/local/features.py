@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from ..common.arrays import Array, like, namespace
 from ..common.types import Floats
 from ..features import maclaurin, taylor
 from ..kernels import Kernel
+from .moments import MomentMap, moments_of
 
 FeatureMap = taylor.TaylorMap | maclaurin.MaclaurinMap
 
@@ -51,6 +54,25 @@ class LocalFeatures:
     def degrees(self) -> tuple[int, ...]:
         """Degrees of the Taylor features, one a scale; none for other maps."""
         return tuple(m.degree for m in self.maps if isinstance(m, taylor.TaylorMap))
+
+    @cached_property
+    def moments(self) -> MomentMap | None:
+        """Moments in place of products of the features; None where there are none, or they would save nothing."""
+        maps = [m for m in self.maps if isinstance(m, taylor.TaylorMap)]
+        return moments_of(self.kernel.length_scales, maps) if maps and len(maps) == len(self.maps) else None
+
+    @property
+    def n_rows(self) -> int:
+        """Numbers that a point takes while it is summed or asked for."""
+        return self.n_components if self.moments is None else self.moments.n_rows
+
+    @property
+    def n_kept(self) -> int:
+        """Numbers that a model keeps, those of each target aside."""
+        return self.n_components**2 if self.moments is None else 2 * self.moments.n_moments
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "moments"}  # they follow from the rest
 
     def __repr__(self) -> str:
         kind = f"Taylor of degree {', '.join(map(str, self.degrees))}" if self.degrees else "Maclaurin"

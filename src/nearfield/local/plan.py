@@ -47,7 +47,19 @@ class Plan:
             return True
         if self.count is not None and n_points <= self.count:
             return True
-        return self.either_side and kernel_cost(n_points) <= feature_cost(n_points, self.features.n_components)
+        return self.either_side and kernel_cost(n_points) <= self.features_cost(n_points)
+
+    def features_cost(self, n_points: float) -> float:
+        """Operations of a neighbourhood of so many points in feature space."""
+        assert self.features is not None
+        D, moments = self.features.n_components, self.features.moments
+        return feature_cost(n_points, D) if moments is None else moments_cost(n_points, D, moments.n_moments)
+
+    def prediction_cost(self) -> float:
+        """Operations of a prediction in feature space."""
+        assert self.features is not None
+        moments = self.features.moments
+        return 2.0 * (self.features.n_components**2 if moments is None else moments.n_moments)
 
     def total_variance(self, variance: Array, Z: Array) -> Array:
         """Variance of the features' part and, with the correction, of what they lack at points relative to a centre."""
@@ -61,6 +73,12 @@ class Plan:
 def kernel_cost(n: float) -> float:
     """Operations of a neighbourhood of `n` points in kernel space (the constant stands for the exponentials)."""
     return n**3 / 3 + 40.0 * n**2
+
+
+def moments_cost(n: float, D: float, n_moments: float) -> float:
+    """The same where moments take the place of products; the inverse is needed for the variance."""
+    result: float = n * (2.0 * n_moments + 80.0 * n_moments**0.5) + D**3 + 20.0 * D**2
+    return result
 
 
 def feature_cost(n: float, D: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,10 +15,13 @@ from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..common.warnings import warn
 from ..solvers.feature_space import FeatureSpace
+from ..solvers.kernel_space import KernelSpace
 from . import blending, ensemble, graded
 from .centers import Placement
 from .depth import CellModel, Depth, fit_cells
 from .engine import MEMORY_SHARE, Engine, RaggedEngine
+from .model import from_sums
+from .moments import MomentModel, MomentSums
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
@@ -92,6 +95,18 @@ class Predictor:
             return self._by_graded_cells(X, with_variance, blend=False)
         if len(self.placement.centers) == 0:
             return self._opened(self.plan, X, X, with_variance)
+        near = self.engine.predict_near(self.plan, self.models, self.placement, X, blend=False)
+        return self._completed(near, X, with_variance, self._predict)
+
+    def _completed(self, near: Any, X: Array, with_variance: bool, predict: Callable[..., Any]) -> tuple[Array, Array]:
+        """Answers of the nearest models, with those that were left, which `predict` gives."""
+        if near is None:
+            return predict(X, with_variance)  # type: ignore[no-any-return]
+        mean, variance, left = near
+        mean[left], variance[left] = predict(X[left], with_variance)
+        return mean, variance
+
+    def _predict(self, X: Array, with_variance: bool) -> tuple[Array, Array]:
         xp = namespace(X)
         distance, owner = self.engine.nearest(self.placement, X, not self._opens_cells)
         in_hole = self._in_hole(distance, owner)
@@ -109,6 +124,10 @@ class Predictor:
             return self._by_graded_cells(X, with_variance, blend=True)
         if not self.can_blend:
             return self.predict(X, with_variance)
+        near = self.engine.predict_near(self.plan, self.models, self.placement, X, blend=True)
+        return self._completed(near, X, with_variance, self._predict_blended)
+
+    def _predict_blended(self, X: Array, with_variance: bool) -> tuple[Array, Array]:
         mean, variance = self._prior(X)
         for chunk in memory.batches(len(X), _blended_rows(X)):
             mean[chunk], variance[chunk] = self._blended(X[chunk], with_variance)
@@ -271,7 +290,7 @@ class LocalPredictor(Predictor):
         plan: Plan,
         data: TrainingSet,
         placement: Placement,
-        models: list[FeatureSpace | None] | None,
+        models: list[FeatureSpace | MomentSums | None] | None,
         open_centers: bool,
         n_jobs: int | None,
         depth: Depth | None = None,
@@ -285,10 +304,11 @@ class LocalPredictor(Predictor):
         if models:
             _, total = ensemble.model_bytes(plan, data, placement.centers)
             memory.require(total, "The local models", "Load the file on a machine with more.")
-        made = ensemble.remake(plan, models, data, placement.centers, n_jobs)
+        given = [from_sums(plan, model) if isinstance(model, MomentSums) else model for model in models]
+        made = ensemble.remake(plan, given, data, placement.centers, n_jobs)
         return cls(plan, placement, made, open_centers, engine, data=data, is_updated=True)
 
-    def stored(self) -> list[FeatureSpace | None] | None:
+    def stored(self) -> list[FeatureSpace | MomentSums | None] | None:
         """What of the models does not follow from plan, data and placement.
 
         None where all does. Sums that took in data later differ from new ones by rounding, so those models are told;
@@ -296,7 +316,10 @@ class LocalPredictor(Predictor):
         """
         if not self.is_updated or self.placement.sizes is not None:
             return None
-        return [model if isinstance(model, FeatureSpace) else None for model in self.models]
+        return [
+            model.sums if isinstance(model, MomentModel) else None if isinstance(model, KernelSpace) else model
+            for model in self.models
+        ]
 
     def updated(self, X: Array, y: Array, noise: Array, forget: bool) -> LocalPredictor:
         """The predictor with more points (n, d), targets (n, k) and noise (n,) at the same centres.

@@ -26,9 +26,9 @@ from . import blending, centers
 from .centers import Placement, group_rows
 from .choices import Candidate
 from .features import LocalFeatures
-from .model import fit_one, mean_and_variance
+from .model import mean_and_variance, solve_one
 from .neighbourhoods import TrainingSet
-from .plan import Plan, feature_cost, kernel_cost
+from .plan import Plan, kernel_cost
 
 MAX_ROWS = 1200  # of a neighbourhood around a probe
 MAX_AVERAGED_COLUMNS = 3  # up to which neighbours are averaged where they are many
@@ -233,8 +233,7 @@ class ProbeNeighbourhood:
             if plan.features is None or plan.takes_kernel_space(int(n)):
                 costs.append(plan.kernel.n_scales * kernel_cost(n) / in_cell + 2 * n**2)
             else:
-                D = plan.features.n_components
-                costs.append(feature_cost(n, D) / in_cell + 2 * D**2)
+                costs.append(plan.features_cost(n) / in_cell + plan.prediction_cost())
         return float(np.mean(costs))
 
 
@@ -245,7 +244,7 @@ def _answers(plan: Plan, sample: NeighbourhoodSample, n_points: float, places: F
     """
     in_kernel_space = plan.takes_kernel_space(int(n_points))
     plan = replace(plan, features=None) if in_kernel_space else replace(plan, either_side=False, count=None)
-    model = fit_one(plan, sample.X, sample.y, sample.noise, sample.counts)
+    model = solve_one(plan, sample.X, sample.y, sample.noise, sample.counts)
     mean, variance = mean_and_variance(plan, model, places)
     assert variance is not None
     return mean, variance

@@ -183,6 +183,11 @@ def _are_sums(f: Any) -> bool:
     return bool(fits and D and k >= 2 and f.n >= 0 and (f.targets[-1, -1] > 0 or f.n == 0))
 
 
+def _are_moments(f: Any) -> bool:
+    fits = f.moments.ndim == 1 and f.cross.ndim == 2 and f.targets.shape == f.cross.shape[1:] * 2
+    return bool(fits and f.n >= 0)
+
+
 def _is_placement(f: Any) -> bool:
     if f.centers.ndim != 2 or not _are_near(f.centers):
         return False
@@ -255,6 +260,7 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "OnBound": _is_on_bound,
     "Report": _is_report,
     "Statistics": _are_sums,
+    "MomentSums": _are_moments,
     "Lattice": lambda f: f.origin.ndim == 1 and _are_near(f.origin) and are_positive(f.side),
     "Placement": _is_placement,
     "TrainingSet": _is_training_set,

@@ -27,6 +27,7 @@ from ..local.centers import Lattice, Placement
 from ..local.depth import Depth
 from ..local.features import LocalFeatures
 from ..local.global_part import GlobalPart
+from ..local.moments import MomentSums
 from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
 from ..reporting.report import Report
@@ -80,7 +81,7 @@ def _model(
 _KINDS = {
     kind.cls.__name__: kind
     for kind in (
-        *map(_plain, (Kernel, OnBound, Learned, Plan, Report, Statistics, Lattice, Placement, Depth)),
+        *map(_plain, (Kernel, OnBound, Learned, Plan, Report, Statistics, Lattice, Placement, Depth, MomentSums)),
         *map(_plain, (DomainFeatures, GlobalPart)),
         *map(_plain, (MaclaurinMap, DenseSketch, TensorSRHT, DenseFrequencies, StructuredFrequencies)),
         # What follows from the rest is left out, and made again.

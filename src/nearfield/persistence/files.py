@@ -31,6 +31,7 @@ from ..local.fit import FittedLocal
 from ..local.frame import Frame
 from ..local.global_part import GlobalPart
 from ..local.iteration import ExactMean
+from ..local.moments import MomentSums
 from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
 from ..local.predictor import LocalPredictor
@@ -90,7 +91,7 @@ _PARTS: dict[str, dict[str, Any]] = {
         "plan": Plan,
         "data": TrainingSet,
         "placement": Placement,
-        "models": list[FeatureSpace | None] | None,
+        "models": list[FeatureSpace | MomentSums | None] | None,
         "open_centers": bool,
     },
 }
@@ -326,7 +327,10 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
         offset, unit, weight = (parts.pop(name) for name in ("offset", "unit", "weight"))
         models, features = parts.pop("models"), parts["plan"].features
         if models and features is not None:
-            models = [stored and replace(stored, precision=features.precision) for stored in models]
+            models = [
+                replace(stored, precision=features.precision) if isinstance(stored, FeatureSpace) else stored
+                for stored in models
+            ]
         part, weights = (parts.pop(name, None) for name in ("global_part", "exact_weights"))
         data, kernel = parts["data"], parts["plan"].kernel
         if part is not None:
@@ -412,6 +416,9 @@ def _check_local(model: Any, parts: dict[str, Any]) -> None:
         require(plan.features.rows(np.zeros((1, d))).shape == (D, 1))
         for stored in parts["models"] or ():
             require(stored is None or stored.cross.shape == (D, n_further + k + 1))
+            if isinstance(stored, MomentSums):
+                moments = plan.features.moments
+                require(moments is not None and stored.moments.shape == (moments.n_moments,))
     else:
         require(not any(parts["models"] or ()))
 

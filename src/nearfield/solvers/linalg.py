@@ -48,7 +48,7 @@ _ROUTINES = {
     (name, code): _routine(module, prefix + name)
     for module, names in (
         (cython_blas, ("syrk", "trsm")),
-        (cython_lapack, ("potrf", "potrs", "pftrf", "pftri", "tfsm", "sfrk", "trttf", "tfttr")),
+        (cython_lapack, ("potrf", "potrs", "potri", "pftrf", "pftri", "tfsm", "sfrk", "trttf", "tfttr")),
     )
     for name in names
     for code, prefix in _PREFIX.items()
@@ -205,6 +205,16 @@ def solve_lower_rows(L: Floats, rows: Floats) -> Floats:
             _int(m), _int(D), _real(code, 1.0), L.ctypes.data, _int(D), rows.ctypes.data, _int(_stride(rows)),
         )  # fmt: skip
     return rows
+
+
+def inverse_in_place(L: Floats) -> Floats:
+    """Overwrite the lower triangle of a Cholesky factor with that of the inverse of the matrix factored."""
+    n = len(L)
+    _require_factor(L, n, L.dtype.char)
+    if n:
+        info = ctypes.c_int(0)
+        _ROUTINES["potri", L.dtype.char](_ADDRESS["L"], _int(n), L.ctypes.data, _int(n), ctypes.byref(info))
+    return L
 
 
 def log_determinant(L: Floats) -> float:

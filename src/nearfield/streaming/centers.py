@@ -163,7 +163,7 @@ def opened_cells(placement: Placement, occupied: Occupied, radius: float, covere
     return result
 
 
-def model_bytes(least: Floats, most: Floats, limit: float, width: int, n_numbers: int) -> float:
+def model_bytes(least: Floats, most: Floats, limit: float, n_kept: int, n_numbers: int) -> float:
     """Memory of local models and what they are made of, at most.
 
     Parameters
@@ -172,14 +172,14 @@ def model_bytes(least: Floats, most: Floats, limit: float, width: int, n_numbers
         Points of each neighbourhood, at least and at most.
     limit : float
         Number of points up to which kernel space is taken.
-    width : int
-        Number of features.
+    n_kept : int
+        Numbers that a model in feature space keeps; its coefficients are fewer.
     n_numbers : int
         Numbers kept of a point.
     """
     points = np.where(least <= limit, np.minimum(most, limit), 0.0)
     in_kernel_space = points * (points + 2 * n_numbers)
-    with_features = np.where(most > limit, float(width) * (width + 2 * n_numbers), 0.0)
+    with_features = np.where(most > limit, n_kept + 2.0 * n_numbers * n_kept**0.5, 0.0)
     return 8.0 * float(np.sum(np.maximum(in_kernel_space, with_features)))
 
 

@@ -155,9 +155,9 @@ class FramedSource:
                 least, most = occupied.neighbours(placement.lattice, where, plan.radius)
             elif plan.radius is None:
                 least = most
-            return centers.model_bytes(
-                least, most, limit_of(plan), n_components, where.shape[1] + self.sample.y.shape[1] + 1
-            )
+            n_kept = plan.features.n_kept if plan.features is not None else 0
+            n_numbers = where.shape[1] + self.sample.y.shape[1] + 1
+            return centers.model_bytes(least, most, limit_of(plan), n_kept, n_numbers)
 
         needed = n_bytes(placement.centers)
         what = f"{n_components} features each" if n_components else "kernel space"

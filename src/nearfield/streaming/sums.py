@@ -16,10 +16,11 @@ from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..common.validation import check_n_targets
 from ..local.frame import Frame
-from ..local.model import LocalModel, fit_one, from_statistics, statistics_of
+from ..local.model import LocalModel, fit_one, from_sums, sums_of
+from ..local.model import LocalSums as SumsOfPlace
+from ..local.moments import MomentModel
 from ..local.plan import Plan
 from ..solvers.feature_space import FeatureSpace
-from ..solvers.statistics import Statistics
 from .batches import Batch
 from .passes import Reduction
 
@@ -54,7 +55,7 @@ class Points:
         return sum(array.nbytes for array in self.arrays)
 
 
-LocalData: TypeAlias = Points | Statistics
+LocalData: TypeAlias = Points | SumsOfPlace
 """What is kept of the data around a place."""
 
 
@@ -103,8 +104,8 @@ class LocalSums(Reduction):
         self.n_jobs, self.n_features, self.limit = n_jobs, places.shape[1], limit_of(plan)
         self.keep_sums = keep_sums
         self.batch_rows = min(max(ROWS_PER_PLACE * len(places), Reduction.batch_rows), MOST_ROWS)
-        width = plan.features.n_components if plan.features is not None else 200
-        self._n_parts = max(-(-8 * width**2 * len(places) // PART_BYTES), 1)
+        n_kept = plan.features.n_kept if plan.features is not None else 200**2
+        self._n_parts = max(-(-8 * n_kept * len(places) // PART_BYTES), 1)
 
     def start(self) -> State:
         """See `Reduction`."""
@@ -133,11 +134,12 @@ class LocalSums(Reduction):
         if isinstance(first, Points) and isinstance(second, Points):
             return self._together(None, first.and_more(second))
         if first is not None:
-            return self._summed(first) + self._summed(second)
+            both: LocalData = self._summed(first) + self._summed(second)
+            return both
         return second if isinstance(second, Points) and len(second) <= self.limit else self._summed(second)
 
-    def _summed(self, data: LocalData) -> Statistics:
-        return data if isinstance(data, Statistics) else statistics_of(self.plan, *data.arrays)
+    def _summed(self, data: LocalData) -> Any:
+        return sums_of(self.plan, *data.arrays) if isinstance(data, Points) else data
 
     def merge(self, first: State, second: State) -> State:
         """See `Reduction`."""
@@ -167,7 +169,7 @@ class LocalSums(Reduction):
             data = state.places.pop(i)  # each is let go as its model is made, so that both are never all in memory
             if isinstance(data, Points):
                 return i, fit_one(self.plan, *data.arrays), data
-            return i, from_statistics(self.plan, data), None
+            return i, from_sums(self.plan, data), None
 
         made = thread_map(make, list(state.places), self.n_jobs)
         models = {i: model for i, model, _ in made}
@@ -218,6 +220,8 @@ class Finished:
             model = self.models.get(i)
             if i in self.points:
                 touched.places[i] = self.points[i]
+            elif isinstance(model, MomentModel):
+                touched.places[i] = model.sums
             elif isinstance(model, FeatureSpace):
                 touched.places[i] = model.statistics()
         fresh = reduction.models(reduction.merge(touched, new))

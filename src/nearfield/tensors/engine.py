@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -78,6 +79,10 @@ class PaddedEngine:
         del with_variance  # costs little beside the rest
         n_columns = int(batches[0].models.coefficients.shape[-1])
         return models.predict(plan, iter(batches), centers, X, owner, n_columns)
+
+    def predict_near(self, *request: Any, **options: Any) -> None:  # noqa: ARG002
+        """See `Engine`."""
+        return
 
     def predict_at(
         self, plan: Plan, data: TensorSet, places: Tensor, X: Tensor, with_variance: bool

@@ -16,8 +16,10 @@ import torch
 from ..common.arrays import Array as Tensor
 from ..common.memory import batch_bytes, batches
 from ..common.types import Integers
-from ..local.model import LocalModel, from_statistics, in_kernel_space, mean_and_variance, weighted
+from ..local.model import from_statistics, in_kernel_space, mean_and_variance, weighted
 from ..local.plan import Plan
+from ..solvers.feature_space import FeatureSpace
+from ..solvers.kernel_space import KernelSpace
 from ..solvers.statistics import Statistics, total
 from . import cells
 from .cells import Neighbourhoods
@@ -57,7 +59,7 @@ class Batch:
     """Models of some centres, side by side."""
 
     members: Integers  # (B,): which centres
-    models: LocalModel  # theirs; the arrays have a leading dimension of B
+    models: FeatureSpace | KernelSpace  # theirs; the arrays have a leading dimension of B
 
     @property
     def n_bytes(self) -> int:
@@ -159,7 +161,7 @@ def _padded(
 
 def _fit_features(
     plan: Plan, data: TensorSet, centers: Tensor, near: Neighbourhoods, rows: Tensor, width: int
-) -> LocalModel:
+) -> FeatureSpace:
     def sums(offset: int) -> Statistics:
         size = cells.rounded_up(min(width - offset, GROUP), 16)
         Z, y, noise, real = _padded(data, centers, near, rows, size, offset)
@@ -170,7 +172,7 @@ def _fit_features(
 
 def _fit_kernel(
     plan: Plan, data: TensorSet, centers: Tensor, near: Neighbourhoods, rows: Tensor, width: int
-) -> LocalModel:
+) -> KernelSpace:
     return in_kernel_space(plan, *_padded(data, centers, near, rows, max(width, 1), 0))
 
 

@@ -1,0 +1,300 @@
+"""The hot loops over many centres, compiled by Numba.
+
+They do what `ensemble` and `moments` do in NumPy, for one Gaussian and up to three columns: sum moments over
+neighbourhoods, solve them, and ask the nearest models. They let go of Python's lock and write into arrays that they are
+given, so that threads share the work. Nothing but `fast` imports this module, and only where Numba is installed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+MOST_NEAR = 256  # centres that may be looked at for a test point
+_BLOCK = 4  # points that are summed together, so that each moment is fetched and stored once for all of them
+
+_options: dict[str, Any] = {"cache": True, "nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}}
+
+
+@numba.njit(**_options)
+def _span(place: Any, radius: float, low: Any, side: float, extent: Any, first: Any, last: Any) -> None:
+    """First and last cell in each column that may hold points within a radius."""
+    for j in range(len(place)):
+        first[j] = min(max(int(np.floor((place[j] - radius - low[j]) / side)), 0), extent[j] - 1)
+        last[j] = min(max(int(np.floor((place[j] + radius - low[j]) / side)), 0), extent[j] - 1)
+
+
+@numba.njit(**_options)
+def _find(
+    place: Any, radius: float, X: Any, keys: Any, low: Any, side: float, extent: Any, first: Any, last: Any, out: Any
+) -> int:
+    """Number of points within a radius, and which they are, as far as `out` has room.
+
+    Points are sorted by the keys of their cells, in which the last column counts by one, so cells of a line are a run.
+    """
+    d = len(place)
+    _span(place, radius, low, side, extent, first, last)
+    n_found = 0
+    lines, second = 1, 1
+    if d > 1:
+        lines = last[0] - first[0] + 1
+    if d > 2:
+        second = last[1] - first[1] + 1
+    for line in range(lines):
+        for inner in range(second):
+            base = 0
+            if d == 2:
+                base = (first[0] + line) * extent[1]
+            elif d == 3:
+                base = ((first[0] + line) * extent[1] + first[1] + inner) * extent[2]
+            start = np.searchsorted(keys, base + first[d - 1])
+            stop = np.searchsorted(keys, base + last[d - 1], side="right")
+            for i in range(start, stop):
+                square = 0.0
+                for j in range(d):
+                    square += (X[i, j] - place[j]) ** 2
+                if square <= radius * radius:
+                    if n_found < len(out):
+                        out[n_found] = i
+                    n_found += 1
+    return n_found
+
+
+@numba.njit(**_options)
+def count(
+    centers: Any, radius: float, X: Any, keys: Any, low: Any, side: float, extent: Any, counts: Any
+) -> None:  # fmt: skip
+    """Number of points within a radius of each centre."""
+    d = centers.shape[1]
+    first, last = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
+    nothing = np.empty(0, dtype=np.int64)
+    for c in range(len(centers)):
+        counts[c] = _find(centers[c], radius, X, keys, low, side, extent, first, last, nothing)
+
+
+@numba.njit(**_options)
+def _monomials(z: Any, parents: Any, variables: Any, steps: Any, out: Any) -> None:
+    """Monomials of a few columns, each its parent times one variable and a step."""
+    out[0] = 1.0
+    for i in range(1, len(parents)):
+        out[i] = out[parents[i]] * z[variables[i]] * steps[i]
+
+
+@numba.njit(**_options)
+def _lacking(square: float, root: float, degree: int) -> float:
+    """Share of the variance that features up to a degree lack at a squared distance, of which `root` is exp(-s / 2)."""
+    term, total = 1.0, 1.0
+    for n in range(1, degree + 1):
+        term *= square * (1.0 / n)
+        total += term
+    return max(1.0 - total * root * root, 0.0)
+
+
+@numba.njit(**_options)
+def _add(
+    X: Any, y: Any, noise: Any, center: Any, unit: Any, near: Any, n_first: int, degree: int, correction: float,
+    parents1: Any, variables1: Any, steps1: Any, parents2: Any, variables2: Any, steps2: Any,
+    limits: Any, feature_limits: Any, M: Any, B: Any, targets: Any,
+) -> float:  # fmt: skip
+    """Add points to the moments (n1, n2), the products with targets (k, f1, f2) and the products of targets (k, k)."""
+    d, k, n1, n2, f1 = X.shape[1], y.shape[1], len(parents1), len(parents2), len(feature_limits)
+    U, V = np.empty((_BLOCK, n1)), np.empty((_BLOCK, n2))
+    w, w_root = np.empty(_BLOCK), np.empty((k, _BLOCK))
+    z = np.empty(d)
+    log_weight = 0.0
+    for start in range(0, len(near), _BLOCK):
+        for b in range(_BLOCK):
+            i = near[min(start + b, len(near) - 1)]
+            square = 0.0
+            for j in range(d):
+                z[j] = (X[i, j] - center[j]) / unit[j]
+                square += z[j] * z[j]
+            _monomials(z[:n_first], parents1, variables1, steps1, U[b])
+            _monomials(z[n_first:], parents2, variables2, steps2, V[b])
+            weight, root = 0.0, np.exp(-0.5 * square)
+            if start + b < len(near):
+                weight = 1.0 / (noise[i] + correction * _lacking(square, root, degree))
+                log_weight += np.log(weight)
+                for j in range(k):
+                    for m in range(k):
+                        targets[j, m] += weight * y[i, j] * y[i, m]
+            w[b] = weight * root * root
+            for j in range(k):
+                w_root[j, b] = weight * root * y[i, j]
+        for q in range(n1):
+            a0, a1, a2, a3 = w[0] * U[0, q], w[1] * U[1, q], w[2] * U[2, q], w[3] * U[3, q]
+            for r in range(limits[q]):
+                M[q, r] += a0 * V[0, r] + a1 * V[1, r] + a2 * V[2, r] + a3 * V[3, r]
+        for j in range(k):
+            for q in range(f1):
+                a0, a1 = w_root[j, 0] * U[0, q], w_root[j, 1] * U[1, q]
+                a2, a3 = w_root[j, 2] * U[2, q], w_root[j, 3] * U[3, q]
+                for r in range(feature_limits[q]):
+                    B[j, q, r] += a0 * V[0, r] + a1 * V[1, r] + a2 * V[2, r] + a3 * V[3, r]
+    return log_weight
+
+
+@numba.njit(**_options)
+def _invert(A: Any, L: Any) -> bool:
+    """Overwrite the lower triangle of `A` by that of its inverse; False where it is not positive definite."""
+    D = len(A)
+    for i in range(D):
+        for j in range(i + 1):
+            total = A[i, j]
+            for m in range(j):
+                total -= A[i, m] * A[j, m]
+            if i == j:
+                if not total > 0.0:
+                    return False
+                A[i, i] = np.sqrt(total)
+            else:
+                A[i, j] = total / A[j, j]
+    for i in range(D):  # the inverse of the factor, row by row
+        for j in range(i + 1):
+            L[i, j] = 0.0
+        for m in range(i):
+            factor = A[i, m]
+            for j in range(m + 1):
+                L[i, j] -= factor * L[m, j]
+        inverse = 1.0 / A[i, i]
+        for j in range(i):
+            L[i, j] *= inverse
+        L[i, i] = inverse
+    for i in range(D):
+        for j in range(i + 1):
+            A[i, j] = 0.0
+    for m in range(D):
+        for i in range(m + 1):
+            factor = L[m, i]
+            for j in range(i + 1):
+                A[i, j] += factor * L[m, j]
+    return True
+
+
+@numba.njit(**_options)
+def fit(
+    centers: Any, counts: Any, radius: float, X: Any, y: Any, noise: Any, keys: Any, low: Any, side: float, extent: Any,
+    unit: Any, n_first: int, degree: int, correction: float,
+    parents1: Any, variables1: Any, steps1: Any, parents2: Any, variables2: Any, steps2: Any,
+    limits: Any, feature_limits: Any, places: Any, feature_factor: Any, index: Any, factor: Any, precision: Any,
+    moments: Any, cross: Any, targets: Any, log_weight: Any, coefficients: Any, polynomials: Any, failed: Any,
+) -> None:  # fmt: skip
+    """Sums and solutions of some centres; see `MomentModel`. Also which of them could not be solved.
+
+    What is summed up must be zero at first.
+    """
+    d, D, k, n1, n2 = centers.shape[1], len(precision), y.shape[1], len(parents1), len(parents2)
+    first, last = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
+    near = np.empty(max(counts.max(), 1), dtype=np.int64)
+    f1, f2 = len(feature_limits), feature_limits[0]
+    B, half = np.empty((k, f1, f2)), np.empty(D)
+    A, L = np.empty((D, D)), np.empty((D, D))
+    for c in range(len(centers)):
+        _find(centers[c], radius, X, keys, low, side, extent, first, last, near)
+        B[:] = 0.0
+        log_weight[c] = _add(
+            X, y, noise, centers[c], unit, near[: counts[c]], n_first, degree, correction,
+            parents1, variables1, steps1, parents2, variables2, steps2,
+            limits, feature_limits, moments[c], B, targets[c],
+        )  # fmt: skip
+        table = moments[c].reshape(n1 * n2)
+        for i in range(D):
+            for j in range(i + 1):
+                A[i, j] = factor[i, j] * table[index[i, j]]
+            A[i, i] += precision[i]
+            for j in range(k):
+                cross[c, i, j] = feature_factor[i] * B[j, places[i] // f2, places[i] % f2]
+        failed[c] = not _invert(A, L)
+        if failed[c]:
+            continue
+        for j in range(k):
+            for i in range(D):
+                half[i] = 0.0
+                for m in range(i + 1):
+                    half[i] += L[i, m] * cross[c, m, j]
+            for i in range(D):
+                for m in range(i + 1):
+                    coefficients[c, m, j] += L[i, m] * half[i]
+        for i in range(D):
+            for j in range(i):
+                polynomials[c, index[i, j]] += 2.0 * factor[i, j] * A[i, j]
+            polynomials[c, index[i, i]] += factor[i, i] * A[i, i]
+
+
+@numba.njit(**_options)
+def predict(
+    points: Any, reach: float, close: float, tiny: float, centers: Any, keys: Any, low: Any, side: float, extent: Any,
+    is_solved: Any, grids: Any, polynomials: Any,
+    unit: Any, n_first: int, degree: int, correction: float, variance: float,
+    parents1: Any, variables1: Any, steps1: Any, parents2: Any, variables2: Any, steps2: Any,
+    limits: Any, feature_limits: Any, mean: Any, variances: Any, left: Any,
+) -> None:  # fmt: skip
+    """Means (m, k) and variances (m,) at points, by the centres near each, blended up to `close` times the nearest.
+
+    Points without a centre in reach, or with one that has no moments, are `left` (m,).
+    """
+    d, k, n1, n2 = points.shape[1], grids.shape[1], len(parents1), len(parents2)
+    first, last = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
+    near, squares = np.empty(MOST_NEAR, dtype=np.int64), np.empty(MOST_NEAR)
+    z, u, v = np.empty(d), np.empty(n1), np.empty(n2)
+    for i in range(len(points)):
+        left[i] = True
+        n = _find(points[i], close * reach, centers, keys, low, side, extent, first, last, near)
+        if n == 0 or n > MOST_NEAR:
+            continue
+        nearest = np.inf
+        for a in range(n):
+            squares[a] = 0.0
+            for j in range(d):
+                squares[a] += (points[i, j] - centers[near[a], j]) ** 2
+            nearest = min(nearest, squares[a])
+        if nearest > reach * reach:
+            continue
+        limit = close * close * max(nearest, tiny * tiny)
+        total, complete = 0.0, True
+        for a in range(n):
+            if close > 1.0:
+                weight = max(1.0 - squares[a] / limit, 0.0) ** 2
+            else:
+                weight = 1.0 if squares[a] == nearest and total == 0.0 else 0.0
+            squares[a] = weight
+            total += weight
+            complete = complete and (weight == 0.0 or is_solved[near[a]])
+        if not complete:
+            continue
+        left[i] = False
+        variances[i] = 0.0
+        for j in range(k):
+            mean[i, j] = 0.0
+        for a in range(n):
+            weight = squares[a] / total
+            if weight == 0.0:
+                continue
+            c = near[a]
+            square = 0.0
+            for j in range(d):
+                z[j] = (points[i, j] - centers[c, j]) / unit[j]
+                square += z[j] * z[j]
+            _monomials(z[:n_first], parents1, variables1, steps1, u)
+            _monomials(z[n_first:], parents2, variables2, steps2, v)
+            root = np.exp(-0.5 * square)
+            form = 0.0
+            for q in range(n1):
+                inner = 0.0
+                for r in range(limits[q]):
+                    inner += polynomials[c, q, r] * v[r]
+                form += u[q] * inner
+            form = max(form * root * root, 0.0)
+            if correction > 0.0:
+                form = min(form + correction * _lacking(square, root, degree), variance)
+            variances[i] += weight * form
+            for j in range(k):
+                form = 0.0
+                for q in range(len(feature_limits)):
+                    inner = 0.0
+                    for r in range(feature_limits[q]):
+                        inner += grids[c, j, q, r] * v[r]
+                    form += u[q] * inner
+                mean[i, j] += weight * root * form

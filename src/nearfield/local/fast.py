@@ -1,0 +1,207 @@
+"""Many centres in compiled loops, where Numba is installed and there are enough of them to be worth it.
+
+What is done here is done in `ensemble` too, in NumPy and with the same results up to rounding; loops take the common
+case, which is one Gaussian in up to three columns with neighbourhoods by radius, and leave the rest to `ensemble`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..common.memory import batches
+from ..common.threads import thread_map
+from ..common.types import Booleans, Floats, Integers
+from . import blending
+from .centers import Placement
+from .model import LocalModel
+from .moments import MomentMap, MomentModel, MomentSums, Monomials
+from .neighbourhoods import TrainingSet
+from .plan import Plan
+
+MIN_CENTERS = 2000  # below, NumPy is done before loops are loaded
+MAX_COLUMNS = 3
+MAX_RADIUS = 20.0  # length scales, within which no power overflows
+_CENTERS_AT_ONCE, _POINTS_AT_ONCE = 64, 1 << 14  # that a thread takes
+_logger = logging.getLogger(__name__)
+
+
+class Cells(NamedTuple):
+    """Points in the order of the cells of a lattice they lie in."""
+
+    order: Integers  # (n,)
+    X: Floats  # (n, d), in this order
+    keys: Integers  # (n,): number of the cell of each
+    low: Floats  # (d,): corner of the lattice
+    side: float
+    extent: Integers  # (d,): numbers of cells
+
+    @classmethod
+    def of(cls, X: Floats, side: float) -> Cells | None:
+        """Sort points (n, d), at least one; None where the lattice has more cells than can be counted."""
+        low = X.min(axis=0)
+        extent = np.floor((X.max(axis=0) - low) / side) + 1
+        if not np.prod(extent) < 2.0**62:
+            return None
+        numbers = extent.astype(np.int64)
+        keys = _keys(X, low, side, numbers)
+        order = np.argsort(keys, kind="stable")
+        return cls(order, X[order], keys[order], low, side, numbers)
+
+
+def _keys(X: Floats, low: Floats, side: float, extent: Integers) -> Integers:
+    """Numbers (m,) of the cells of points (m, d), those outside by the nearest cell; the last column counts by one."""
+    keys = np.zeros(len(X), dtype=np.int64)
+    for j in range(X.shape[1]):
+        keys *= extent[j]
+        keys += np.clip(np.floor((X[:, j] - low[j]) / side), 0, extent[j] - 1).astype(np.int64)
+    return keys
+
+
+@cache
+def _loops() -> Any:
+    """The compiled loops; None without Numba. They are compiled when first used, and kept on disk."""
+    if find_spec("numba") is None:
+        return None
+    _logger.info("loading compiled loops; the first time on a machine they are compiled, which takes some seconds")
+    from . import compiled
+
+    return compiled
+
+
+def _moments(plan: Plan) -> MomentMap | None:
+    """Moments of a plan that loops can do; else None."""
+    moments = None if plan.features is None else plan.features.moments
+    if moments is None or len(moments.gaussians) > 1 or plan.radius is None or plan.count is not None:
+        return None
+    unit = moments.gaussians[0].unit
+    return moments if len(unit) <= MAX_COLUMNS and plan.radius / unit.min() <= MAX_RADIUS else None
+
+
+class _Tables(NamedTuple):
+    """Monomials of both halves as the loops take them."""
+
+    unit: Floats
+    n_first: int
+    degree: int
+    correction: float  # the variance that features may lack, where that is to be corrected
+    halves: tuple[Any, ...]  # parents, variables and steps of both
+    limits: Integers  # for each monomial of the first half, how many of the second there are up to the degree
+    feature_limits: Integers
+
+    @classmethod
+    def of(cls, plan: Plan, moments: MomentMap) -> _Tables:
+        gaussian, pair = moments.gaussians[0], moments.pairs[0]
+        correction = float(plan.kernel.variance) if plan.correction else 0.0
+        halves = tuple(array for half in pair.monomials.halves for array in _steps(half))
+        n_first, degree = gaussian.monomials.n_first, gaussian.monomials.degree
+        limits, feature_limits = _limits(pair.monomials), _limits(gaussian.monomials)
+        return cls(gaussian.unit, n_first, degree, correction, halves, limits, feature_limits)
+
+
+def _steps(half: Any) -> tuple[Integers, Integers, Floats]:
+    parents, variables, steps = np.zeros((3, half.n_components))
+    for start, stop, parent, variable, degree in half._runs:
+        parents[start:stop] = np.arange(parent, parent + stop - start)
+        variables[start:stop], steps[start:stop] = variable, degree**-0.5
+    return parents.astype(np.int64), variables.astype(np.int64), steps
+
+
+def _limits(monomials: Monomials) -> Integers:
+    first, second = (half.exponents.sum(axis=1) for half in monomials.halves)
+    result: Integers = np.searchsorted(second, monomials.degree - first, side="right")
+    return result
+
+
+def fit(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) -> list[LocalModel | None] | None:
+    """Models around centres, None for those that are left to `ensemble`; None where all of them are."""
+    moments = _moments(plan) if len(centers) >= MIN_CENTERS else None
+    loops = None if moments is None else _loops()
+    if moments is None or loops is None or plan.radius is None or plan.features is None:
+        return None
+    cells = Cells.of(data.X, 0.5 * plan.radius)
+    if cells is None:
+        return None
+    counts = np.empty(len(centers), dtype=np.int64)
+    where = (cells.X, cells.keys, cells.low, cells.side, cells.extent)
+
+    def count(run: slice) -> None:
+        loops.count(centers[run], plan.radius, *where, counts[run])
+
+    thread_map(count, batches(len(centers), _CENTERS_AT_ONCE), n_jobs)
+    in_kernel_space = {n: plan.takes_kernel_space(n) for n in np.unique(counts).tolist()}
+    chosen = np.flatnonzero([not in_kernel_space[n] for n in counts.tolist()])
+    if len(chosen) == 0:
+        return None
+    tables, D, k, C = _Tables.of(plan, moments), len(moments.factor), data.y.shape[1], len(chosen)
+    shape = moments.pairs[0].monomials.shape
+    sums, cross, targets = np.zeros((C, *shape)), np.zeros((C, D, k)), np.zeros((C, k, k))
+    log_weight, failed = np.zeros(C), np.zeros(C, dtype=bool)
+    coefficients, polynomials = np.zeros((C, D, k)), np.zeros((C, moments.n_moments))
+    results = (sums, cross, targets, log_weight, coefficients, polynomials, failed)
+    y, noise = data.y[cells.order], data.noise[cells.order]
+    gaussian = moments.gaussians[0]
+    index, factor = np.ascontiguousarray(moments.index), np.ascontiguousarray(moments.factor)
+
+    def solve(run: slice) -> None:
+        rows = chosen[run]
+        loops.fit(
+            centers[rows], counts[rows], plan.radius, cells.X, y, noise, *where[1:], *tables[:4], *tables.halves,
+            *tables[5:], gaussian.places, gaussian.factor, index, factor, precision, *(each[run] for each in results),
+        )  # fmt: skip
+
+    precision = plan.features.precision
+    thread_map(solve, batches(C, _CENTERS_AT_ONCE), n_jobs)
+    models: list[LocalModel | None] = [None] * len(centers)
+    flat = sums.reshape(C, -1)
+    for i, c in enumerate(chosen.tolist()):
+        if not failed[i]:
+            parts = MomentSums(flat[i], cross[i], targets[i], float(log_weight[i]), int(counts[c]))
+            models[c] = MomentModel(coefficients[i], polynomials[i], parts)
+    return models
+
+
+def predict(
+    plan: Plan, models: Sequence[LocalModel], placement: Placement, X: Floats, blend: bool, n_jobs: int | None
+) -> tuple[Floats, Floats, Booleans] | None:
+    """Means (m, k + 1) and variances (m,) at `X` (m, d), and which points are left to others, (m,).
+
+    None where all of them are.
+    """
+    moments = _moments(plan) if len(models) >= MIN_CENTERS and placement.spacing is not None else None
+    loops = None if moments is None else _loops()
+    if moments is None or loops is None or placement.spacing is None:
+        return None
+    close, reach = (blending.CLOSE, placement.spacing) if blend else (1.0, placement.spacing)
+    cells = Cells.of(placement.centers, close * reach)
+    if cells is None:
+        return None
+    tables, gaussian, k = _Tables.of(plan, moments), moments.gaussians[0], models[0].coefficients.shape[1]
+    is_solved = np.array([isinstance(model, MomentModel) for model in models])[cells.order]
+    shape = gaussian.monomials.shape
+    grids, polynomials = np.zeros((len(models), k, shape[0] * shape[1])), np.zeros((len(models), moments.n_moments))
+    for i, c in enumerate(cells.order.tolist()):
+        model = models[c]
+        if isinstance(model, MomentModel):
+            grids[i][:, gaussian.places] = (gaussian.factor[:, None] * model.coefficients).T
+            polynomials[i] = model.polynomial
+    forms = grids.reshape(len(models), k, *shape), polynomials.reshape(len(models), *moments.pairs[0].monomials.shape)
+    order = np.argsort(_keys(X, cells.low, cells.side, cells.extent), kind="stable")
+    mean, variance, left = np.empty((len(X), k)), np.empty(len(X)), np.empty(len(X), dtype=bool)
+
+    def ask(run: slice) -> None:
+        rows = order[run]
+        answers = np.empty((len(rows), k)), np.empty(len(rows)), np.empty(len(rows), dtype=bool)
+        loops.predict(
+            X[rows], reach, close, blending.TINY, *cells[1:], is_solved, *forms, *tables[:4],
+            float(plan.kernel.variance), *tables.halves, *tables[5:], *answers,
+        )  # fmt: skip
+        mean[rows], variance[rows], left[rows] = answers
+
+    thread_map(ask, batches(len(X), _POINTS_AT_ONCE), n_jobs)
+    return mean, variance, left
