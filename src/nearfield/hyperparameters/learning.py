@@ -58,6 +58,8 @@ def learn(data: LearningData, request: LearningRequest, rng: np.random.RandomSta
     `rng` is for the blocks and the random starts.
     """
     fixed, wanted = request.fixed, request.n_scales
+    if fixed.is_complete:
+        data = replace(data, X=data.X[:1], y=data.y[:1])  # there is nothing to look at the others for
     if request.ard and fixed.length_scales is not None and fixed.length_scales.shape[1] < data.X.shape[1]:
         warn("ard=True has no effect where length_scale is given: give one length scale per column instead.")
     if wanted == 1 or fixed.length_scales is not None or fixed.variances is not None:

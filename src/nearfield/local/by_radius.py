@@ -49,7 +49,7 @@ def choose(
     if n <= ALWAYS_EXACT_UP_TO and free:
         return without_measuring(kernel, n)
     given = (kernel, data, request, n_jobs, rng, progress, n)
-    radius = _reference_radius(request)
+    radius = _reference_radius(request, kernel.variance / max(float(np.median(data.noise)), 1e-12 * kernel.variance))
     search: Measurements
     if free and data.X.shape[1] > 3 and _shares_within(data, radius, rng).mean() > 0.2:
         search = OneCenterSearch(*given)
@@ -61,15 +61,16 @@ def choose(
 def _shares_within(data: TrainingSet, radius: float, rng: np.random.RandomState) -> Floats:
     """Shares of the data within `radius` of some of the points, themselves included; shape (100,) or less."""
     queries = data.X[rng.choice(len(data.X), min(len(data.X), 100), replace=False)]
-    result: Floats = data.tree.query_radius(queries, radius, count_only=True) / len(data.X)
+    result: Floats = data.counts(queries, radius) / len(data.X)
     return result
 
 
-def _reference_radius(request: Request) -> float:
+def _reference_radius(request: Request, signal_to_noise: float) -> float:
     """Radius of the first neighbourhoods of probes: one that a candidate for the tolerance will not need to reach."""
     if request.radius is not None:
         return request.radius + 2.0
-    return float(np.clip(2.75 - 0.66 * np.log10(request.tolerance), 4.0, 8.0))
+    farther = 0.5 * np.log10(max(signal_to_noise, 10.0) / 10.0)  # less noise lets points farther away be heard
+    return float(np.clip(2.75 - 0.66 * np.log10(request.tolerance) + farther, 4.0, 8.0))
 
 
 class RadiusSearch(Measurements):

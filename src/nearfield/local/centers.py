@@ -124,6 +124,23 @@ def middle(X: Floats) -> Floats:
     return result
 
 
+def sorted_groups(rows: Integers) -> tuple[Integers, Integers]:
+    """Order of rows (n, d) in which like are together, and where each group starts."""
+    low = rows.min(axis=0)
+    extent = (rows.max(axis=0) - low).astype(np.float64) + 1
+    if not np.prod(extent) < 2.0**62:
+        _, owner = group_rows(rows)
+        order = np.argsort(owner, kind="stable")
+        return order, np.searchsorted(owner[order], np.arange(owner.max() + 1))
+    keys = np.zeros(len(rows), dtype=np.int64)
+    for j, count in enumerate(extent.astype(np.int64)):
+        keys *= count
+        keys += rows[:, j] - low[j]
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    return order, np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+
+
 def middles_of_groups(X: Floats, owner: Integers, n_groups: int) -> Floats:
     """Middle of the bounding box of each group of points: nearer to them than the middle of their cell."""
     order = np.argsort(owner, kind="stable")
@@ -229,5 +246,8 @@ def place(
         return Placement(middle(X)[None], spacing, lattice)
     if kind == "net":
         return Placement(greedy_net(X, spacing, rng), spacing, lattice)
-    cells, owner = lattice.occupied(X)
-    return Placement(middles_of_groups(X, owner, len(cells)), spacing, lattice, cells)
+    cells = lattice.cells(X)
+    order, starts = sorted_groups(cells)
+    points = X[order]
+    middles = 0.5 * (np.minimum.reduceat(points, starts) + np.maximum.reduceat(points, starts))
+    return Placement(middles, spacing, lattice, cells[order[starts]])

@@ -13,7 +13,7 @@ import numba
 import numpy as np
 
 MOST_NEAR = 256  # centres that may be looked at for a test point
-_BLOCK = 4  # points that are summed together, so that each moment is fetched and stored once for all of them
+_BLOCK = 8  # points that are summed together, so that each moment is fetched and stored once for all of them
 
 _options: dict[str, Any] = {"cache": True, "nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 
@@ -93,46 +93,79 @@ def _lacking(square: float, root: float, degree: int) -> float:
 
 
 @numba.njit(**_options)
+def _monomials_of_block(z: Any, parents: Any, variables: Any, steps: Any, out: Any) -> None:
+    """The same for a block of points side by side: `z` (d, block) and `out` (n, block)."""
+    out[0] = 1.0
+    for i in range(1, len(parents)):
+        parent, variable, step = parents[i], variables[i], steps[i]
+        for b in range(_BLOCK):
+            out[i, b] = out[parent, b] * (z[variable, b] * step)
+
+
+@numba.njit(**_options)
+def _add_products(U: Any, w: Any, V: Any, limits: Any, M: Any) -> None:
+    """Add `w u v'` of a block of points, `U` (n1, block) and `V` (block, n2), to `M` (n1, n2), up to the limits."""
+    for q in range(len(limits)):
+        a0, a1, a2, a3 = w[0] * U[q, 0], w[1] * U[q, 1], w[2] * U[q, 2], w[3] * U[q, 3]
+        a4, a5, a6, a7 = w[4] * U[q, 4], w[5] * U[q, 5], w[6] * U[q, 6], w[7] * U[q, 7]
+        for r in range(limits[q]):
+            M[q, r] += (
+                a0 * V[0, r] + a1 * V[1, r] + a2 * V[2, r] + a3 * V[3, r]
+                + a4 * V[4, r] + a5 * V[5, r] + a6 * V[6, r] + a7 * V[7, r]
+            )  # fmt: skip
+
+
+@numba.njit(**_options)
 def _add(
     X: Any, y: Any, noise: Any, center: Any, unit: Any, near: Any, n_first: int, degree: int, correction: float,
     parents1: Any, variables1: Any, steps1: Any, parents2: Any, variables2: Any, steps2: Any,
     limits: Any, feature_limits: Any, M: Any, B: Any, targets: Any,
 ) -> float:  # fmt: skip
-    """Add points to the moments (n1, n2), the products with targets (k, f1, f2) and the products of targets (k, k)."""
-    d, k, n1, n2, f1 = X.shape[1], y.shape[1], len(parents1), len(parents2), len(feature_limits)
-    U, V = np.empty((_BLOCK, n1)), np.empty((_BLOCK, n2))
-    w, w_root = np.empty(_BLOCK), np.empty((k, _BLOCK))
-    z = np.empty(d)
+    """Add points to the moments (n1, n2), the products with targets (k, f1, f2) and the products of targets (k, k).
+
+    Returns the sum of the logarithms of their weights.
+    """
+    d, k, n1, n2 = X.shape[1], y.shape[1], len(parents1), len(parents2)
+    U, V, columns = np.empty((n1, _BLOCK)), np.empty((_BLOCK, n2)), np.empty((n2, _BLOCK))
+    w, root, w_root = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
+    z, squares, term, total = np.empty((d, _BLOCK)), np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
     log_weight = 0.0
     for start in range(0, len(near), _BLOCK):
-        for b in range(_BLOCK):
-            i = near[min(start + b, len(near) - 1)]
-            square = 0.0
+        size = min(_BLOCK, len(near) - start)
+        for b in range(_BLOCK):  # a block that is not full repeats its last point, with no weight
+            i = near[start + min(b, size - 1)]
+            squares[b] = 0.0
             for j in range(d):
-                z[j] = (X[i, j] - center[j]) / unit[j]
-                square += z[j] * z[j]
-            _monomials(z[:n_first], parents1, variables1, steps1, U[b])
-            _monomials(z[n_first:], parents2, variables2, steps2, V[b])
-            weight, root = 0.0, np.exp(-0.5 * square)
-            if start + b < len(near):
-                weight = 1.0 / (noise[i] + correction * _lacking(square, root, degree))
-                log_weight += np.log(weight)
+                z[j, b] = (X[i, j] - center[j]) / unit[j]
+                squares[b] += z[j, b] * z[j, b]
+            root[b] = np.exp(-0.5 * squares[b])
+        term[:], total[:] = 1.0, 1.0
+        for n in range(1, degree + 1):  # see `_lacking`
+            inverse = 1.0 / n
+            for b in range(_BLOCK):
+                term[b] *= squares[b] * inverse
+                total[b] += term[b]
+        for b in range(_BLOCK):
+            w[b] = 0.0
+            if b < size:
+                i = near[start + b]
+                w[b] = 1.0 / (noise[i] + correction * max(1.0 - total[b] * root[b] * root[b], 0.0))
+                log_weight += np.log(w[b])
                 for j in range(k):
                     for m in range(k):
-                        targets[j, m] += weight * y[i, j] * y[i, m]
-            w[b] = weight * root * root
-            for j in range(k):
-                w_root[j, b] = weight * root * y[i, j]
-        for q in range(n1):
-            a0, a1, a2, a3 = w[0] * U[0, q], w[1] * U[1, q], w[2] * U[2, q], w[3] * U[3, q]
-            for r in range(limits[q]):
-                M[q, r] += a0 * V[0, r] + a1 * V[1, r] + a2 * V[2, r] + a3 * V[3, r]
+                        targets[j, m] += w[b] * y[i, j] * y[i, m]
+        _monomials_of_block(z[:n_first], parents1, variables1, steps1, U)
+        _monomials_of_block(z[n_first:], parents2, variables2, steps2, columns)
+        for b in range(_BLOCK):
+            for r in range(n2):
+                V[b, r] = columns[r, b]
         for j in range(k):
-            for q in range(f1):
-                a0, a1 = w_root[j, 0] * U[0, q], w_root[j, 1] * U[1, q]
-                a2, a3 = w_root[j, 2] * U[2, q], w_root[j, 3] * U[3, q]
-                for r in range(feature_limits[q]):
-                    B[j, q, r] += a0 * V[0, r] + a1 * V[1, r] + a2 * V[2, r] + a3 * V[3, r]
+            for b in range(_BLOCK):
+                w_root[b] = w[b] * root[b] * y[near[start + min(b, size - 1)], j]
+            _add_products(U, w_root, V, feature_limits, B[j])
+        for b in range(_BLOCK):
+            w[b] *= root[b] * root[b]
+        _add_products(U, w, V, limits, M)
     return log_weight
 
 
@@ -183,13 +216,13 @@ def fit(
 ) -> None:  # fmt: skip
     """Sums and solutions of some centres; see `MomentModel`. Also which of them could not be solved.
 
-    What is summed up must be zero at first.
+    `index` and `factor` are those of the lower triangle, row by row. What is summed up must be zero at first.
     """
     d, D, k, n1, n2 = centers.shape[1], len(precision), y.shape[1], len(parents1), len(parents2)
     first, last = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
     near = np.empty(max(counts.max(), 1), dtype=np.int64)
     f1, f2 = len(feature_limits), feature_limits[0]
-    B, half = np.empty((k, f1, f2)), np.empty(D)
+    B, right, solution = np.empty((k, f1, f2)), np.empty(D), np.empty(D)
     A, L = np.empty((D, D)), np.empty((D, D))
     for c in range(len(centers)):
         _find(centers[c], radius, X, keys, low, side, extent, first, last, near)
@@ -199,10 +232,11 @@ def fit(
             parents1, variables1, steps1, parents2, variables2, steps2,
             limits, feature_limits, moments[c], B, targets[c],
         )  # fmt: skip
-        table = moments[c].reshape(n1 * n2)
+        table, entry = moments[c].reshape(n1 * n2), 0
         for i in range(D):
             for j in range(i + 1):
-                A[i, j] = factor[i, j] * table[index[i, j]]
+                A[i, j] = factor[entry] * table[index[entry]]
+                entry += 1
             A[i, i] += precision[i]
             for j in range(k):
                 cross[c, i, j] = feature_factor[i] * B[j, places[i] // f2, places[i] % f2]
@@ -210,17 +244,21 @@ def fit(
         if failed[c]:
             continue
         for j in range(k):
+            right[:], solution[:] = cross[c, :, j], 0.0
             for i in range(D):
-                half[i] = 0.0
+                half = 0.0
                 for m in range(i + 1):
-                    half[i] += L[i, m] * cross[c, m, j]
-            for i in range(D):
+                    half += L[i, m] * right[m]
                 for m in range(i + 1):
-                    coefficients[c, m, j] += L[i, m] * half[i]
+                    solution[m] += L[i, m] * half
+            coefficients[c, :, j] = solution
+        polynomial, entry = polynomials[c], 0
         for i in range(D):
             for j in range(i):
-                polynomials[c, index[i, j]] += 2.0 * factor[i, j] * A[i, j]
-            polynomials[c, index[i, i]] += factor[i, i] * A[i, i]
+                polynomial[index[entry]] += 2.0 * factor[entry] * A[i, j]
+                entry += 1
+            polynomial[index[entry]] += factor[entry] * A[i, i]
+            entry += 1
 
 
 @numba.njit(**_options)

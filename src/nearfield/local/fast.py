@@ -18,6 +18,7 @@ from ..common.memory import batches
 from ..common.threads import thread_map
 from ..common.types import Booleans, Floats, Integers
 from . import blending
+from .cells import MAX_COLUMNS, Cells, keys_of
 from .centers import Placement
 from .model import LocalModel
 from .moments import MomentMap, MomentModel, MomentSums, Monomials
@@ -25,42 +26,9 @@ from .neighbourhoods import TrainingSet
 from .plan import Plan
 
 MIN_CENTERS = 2000  # below, NumPy is done before loops are loaded
-MAX_COLUMNS = 3
 MAX_RADIUS = 20.0  # length scales, within which no power overflows
 _CENTERS_AT_ONCE, _POINTS_AT_ONCE = 64, 1 << 14  # that a thread takes
 _logger = logging.getLogger(__name__)
-
-
-class Cells(NamedTuple):
-    """Points in the order of the cells of a lattice they lie in."""
-
-    order: Integers  # (n,)
-    X: Floats  # (n, d), in this order
-    keys: Integers  # (n,): number of the cell of each
-    low: Floats  # (d,): corner of the lattice
-    side: float
-    extent: Integers  # (d,): numbers of cells
-
-    @classmethod
-    def of(cls, X: Floats, side: float) -> Cells | None:
-        """Sort points (n, d), at least one; None where the lattice has more cells than can be counted."""
-        low = X.min(axis=0)
-        extent = np.floor((X.max(axis=0) - low) / side) + 1
-        if not np.prod(extent) < 2.0**62:
-            return None
-        numbers = extent.astype(np.int64)
-        keys = _keys(X, low, side, numbers)
-        order = np.argsort(keys, kind="stable")
-        return cls(order, X[order], keys[order], low, side, numbers)
-
-
-def _keys(X: Floats, low: Floats, side: float, extent: Integers) -> Integers:
-    """Numbers (m,) of the cells of points (m, d), those outside by the nearest cell; the last column counts by one."""
-    keys = np.zeros(len(X), dtype=np.int64)
-    for j in range(X.shape[1]):
-        keys *= extent[j]
-        keys += np.clip(np.floor((X[:, j] - low[j]) / side), 0, extent[j] - 1).astype(np.int64)
-    return keys
 
 
 @cache
@@ -124,7 +92,7 @@ def fit(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) -> l
     loops = None if moments is None else _loops()
     if moments is None or loops is None or plan.radius is None or plan.features is None:
         return None
-    cells = Cells.of(data.X, 0.5 * plan.radius)
+    cells = data.cells
     if cells is None:
         return None
     counts = np.empty(len(centers), dtype=np.int64)
@@ -146,7 +114,8 @@ def fit(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) -> l
     results = (sums, cross, targets, log_weight, coefficients, polynomials, failed)
     y, noise = data.y[cells.order], data.noise[cells.order]
     gaussian = moments.gaussians[0]
-    index, factor = np.ascontiguousarray(moments.index), np.ascontiguousarray(moments.factor)
+    lower = np.tril_indices(D)
+    index, factor = moments.index[lower].astype(np.int32), moments.factor[lower]
 
     def solve(run: slice) -> None:
         rows = chosen[run]
@@ -191,7 +160,7 @@ def predict(
             grids[i][:, gaussian.places] = (gaussian.factor[:, None] * model.coefficients).T
             polynomials[i] = model.polynomial
     forms = grids.reshape(len(models), k, *shape), polynomials.reshape(len(models), *moments.pairs[0].monomials.shape)
-    order = np.argsort(_keys(X, cells.low, cells.side, cells.extent), kind="stable")
+    order = np.argsort(keys_of(X, cells.low, cells.side, cells.extent), kind="stable")
     mean, variance, left = np.empty((len(X), k)), np.empty(len(X)), np.empty(len(X), dtype=bool)
 
     def ask(run: slice) -> None:

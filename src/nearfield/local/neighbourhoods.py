@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,12 @@ from sklearn.neighbors import KDTree
 
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
+from .cells import MAX_COLUMNS, Cells
 
+CELL = 1.0  # length scales: side of the cells
+MANY = 50_000  # points, from where on trees are made only if they must be
+FEW = 2000  # centres whose neighbours are found without one
+_lock = RLock()
 SIMILAR = 1.5  # ratio of scales, up to which two Gaussians measure distances alike
 
 
@@ -45,22 +52,48 @@ class TrainingSet:
     y : ndarray of shape (n, k + 1)
         Targets, less a constant, and a last column of ones (see `Statistics`).
     noise : ndarray of shape (n,)
-    tree : KDTree
-    trees : dict
-        Of the same points in other metrics, once they were asked for.
+    indices : dict
+        Indices of the same points, once they were asked for.
     """
 
     X: Floats
     y: Floats
     noise: Floats
-    tree: KDTree
-    trees: dict[bytes, cKDTree] = field(default_factory=dict, repr=False)
+    indices: dict[bytes, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, X: Floats, y: Floats, noise: Floats) -> TrainingSet:
-        """Build the index; `y` has shape (n, k)."""
-        index = KDTree(X, leaf_size=100) if len(X) else _NoPoints()
-        return cls(X, np.column_stack([y, np.ones(len(X))]), noise, index)
+        """Add the column of ones; `y` has shape (n, k)."""
+        return cls(X, np.column_stack([y, np.ones(len(X))]), noise)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "indices": {}}  # they are made again
+
+    @property
+    def tree(self) -> KDTree:
+        """Index of the nearest points."""
+        return self._made(b"tree", lambda: KDTree(self.X, leaf_size=100) if len(self.X) else _NoPoints())
+
+    @property
+    def cells(self) -> Cells | None:
+        """Index of the points within a radius, made in a fraction of the time; None where there can be none."""
+        if len(self.X) == 0 or self.X.shape[1] > MAX_COLUMNS:
+            return None
+        cells: Cells | None = self._made(b"cells", lambda: Cells.of(self.X, CELL))
+        return cells
+
+    def _made(self, key: bytes, make: Callable[[], Any]) -> Any:
+        """An index, made when it is first asked for."""
+        with _lock:
+            if key not in self.indices:
+                self.indices[key] = make()
+            return self.indices[key]
+
+    def within(self, centers: Floats, radius: float) -> list[Integers]:
+        """Points within `radius` of each centre."""
+        if len(self.X) >= MANY and b"tree" not in self.indices and self.cells is not None:
+            return self.cells.within(centers, radius)
+        return list(self.tree.query_radius(centers, radius))
 
     def neighbourhoods(
         self, centers: Floats, radius: float | None, count: int | None = None, kernel: Kernel | None = None
@@ -73,7 +106,7 @@ class TrainingSet:
             return self._nearest_by(units, centers, count)
         if radius is None:
             return [np.arange(len(self.X))] * len(centers) if count is None else self._nearest(centers, count)
-        found = list(self.tree.query_radius(centers, radius))
+        found = self.within(centers, radius)
         few = [i for i, f in enumerate(found) if count is not None and len(f) < count]
         if few:
             assert count is not None
@@ -95,9 +128,9 @@ class TrainingSet:
     def index(self, unit: Floats | None = None) -> cKDTree:
         """Index of the points in units (d,) of another metric, or in their own; made once."""
         key = b"" if unit is None else unit.tobytes()
-        if key not in self.trees:
-            self.trees[key] = cKDTree(self.X if unit is None else self.X / unit)
-        return self.trees[key]
+        # Of many points, the quicker way to make one; queries take a little longer.
+        quick = {"balanced_tree": False, "compact_nodes": False} if len(self.X) >= MANY else {}
+        return self._made(key, lambda: cKDTree(self.X if unit is None else self.X / unit, **quick))
 
     def nearest(self, centers: Floats, count: int) -> Integers:
         """The `count` nearest points of each centre, or all there are, the nearest first: (C, count)."""
@@ -108,5 +141,7 @@ class TrainingSet:
         """How many points are within `radius` of each centre; without it, all."""
         if radius is None or len(centers) == 0:
             return np.full(len(centers), len(self.X))
+        if len(self.X) >= MANY and len(centers) <= FEW:
+            return np.array([len(near) for near in self.within(centers, radius)])
         result: Integers = self.tree.query_radius(centers, radius, count_only=True)
         return result

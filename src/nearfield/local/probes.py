@@ -282,7 +282,7 @@ def draw_probes(
     allowed[rows] = True
     drawn = []
     for row in rng.choice(rows, min(n, len(rows)), replace=False):
-        near = data.tree.query_radius(data.X[row][None], 1.0)[0]
+        (near,) = data.within(data.X[row][None], 1.0)
         near = near[near != row]
         limit = int(len(near) * n_per_row) // 20  # few enough not to thin out the data around
         near = near[allowed[near]]
@@ -309,7 +309,7 @@ def make_neighbourhoods(
     def make(i: int) -> ProbeNeighbourhood:
         probes = drawn[i]
         origin = data.X[probes[0]]
-        near = data.tree.query_radius(origin[None], radius)[0]
+        (near,) = data.within(origin[None], radius)
         near = near[~np.isin(near, probes)]
         sample = NeighbourhoodSample.of(data.X[near] - origin, data.y[near], data.noise[near])
         sample = thinned(sample, np.random.RandomState(seeds[i]))
@@ -371,7 +371,7 @@ def gap_neighbourhoods(
         return placement, cKDTree(placement.centers)
 
     def make(i: int) -> ProbeNeighbourhood:
-        near = data.tree.query_radius(places[i][None], radius)[0]
+        (near,) = data.within(places[i][None], radius)
         sample = NeighbourhoodSample.of(data.X[near] - places[i], data.y[near], data.noise[near])
         sample = thinned(sample, np.random.RandomState(seeds[i]))
         origin = np.zeros((1, places.shape[1]))

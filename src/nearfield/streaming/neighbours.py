@@ -132,7 +132,7 @@ class SamplesAround(Reduction):
         keys = mixed(batch.ids, self.seed)
 
         def sample(i: int) -> KeyedSample:
-            near = data.tree.query_radius(self.origins[i][None], self.radius)[0]
+            (near,) = data.within(self.origins[i][None], self.radius)
             near = near[~np.isin(batch.ids[near], self.set_aside[i])]
             points = NeighbourhoodSample.of(data.X[near] - self.origins[i], data.y[near], data.noise[near])
             return self._reduced(KeyedSample(points, keys[near]))
