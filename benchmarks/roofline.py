@@ -3,8 +3,9 @@
     python benchmarks/roofline.py [--size 1e6]
 
 Stages are timed on one thread, where they can be told apart, beside a matrix product and a copy on one thread in the
-same run; then the whole is run again with all threads. Operations and bytes are counted, not measured: n D^2 for a Gram
-matrix of n points, D^3/3 for a factorisation, D^2 a test point for a variance.
+same run; then the whole is run again with all threads. Operations and bytes are counted, not measured: two per moment
+and feature of a point, D^3 for a factorisation and an inverse, two for each coefficient of a polynomial. Compiled loops
+are used where Numba is installed; `--without-loops` takes NumPy.
 """
 
 import resource
@@ -17,8 +18,9 @@ from threadpoolctl import threadpool_limits
 
 import _common as common
 import nearfield as nf
-from nearfield.local import centers, predictor
+from nearfield.local import centers, fast
 from nearfield.local.features import LocalFeatures
+from nearfield.local.moments import MomentMap, Monomials
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.solvers import linalg
 
@@ -63,8 +65,17 @@ class Stopwatch:
         return call
 
 
-def gram_work(_, rows, *__):
-    return rows.shape[0] ** 2 * rows.shape[1]
+class Loops:
+    """The compiled loops, as functions that can be watched; filled in where there are any."""
+
+    count = fit = predict = staticmethod(lambda *_: None)
+
+
+def fit_work(_, centers, counts, *rest):
+    """Of `compiled.fit`: the last arguments are what it fills in."""
+    moments, cross = rest[-7], rest[-6]
+    n_moments, D, k = moments.shape[1] * moments.shape[2] / 2, cross.shape[1], cross.shape[2]
+    return 2.0 * counts.sum() * (n_moments + k * D) + len(centers) * D**3
 
 
 def rates():
@@ -80,22 +91,36 @@ def main():
     parser = common.parser(__doc__.splitlines()[0])
     parser.add_argument("--size", type=float, default=1e6)
     parser.add_argument("--tolerance", type=float, default=1e-3)
+    parser.add_argument("--without-loops", action="store_true", help="NumPy, though Numba may be installed")
     arguments = parser.parse_args()
     n = int(arguments.size)
     X, y = common.plane(2 * n, arguments.seed, density=30.0)
     X, y, X_test = X[:n], y[:n], X[n:]
     watch = Stopwatch()
-    operations = {"Gram matrices", "Cholesky", "variances"}
+    operations = {"moments and solutions", "Cholesky", "inverses"}
     places = [
         (TrainingSet, "neighbourhoods", "neighbourhoods", lambda r, *_: sum(map(len, r)) * 8.0),
-        (LocalFeatures, "rows", "features", lambda r, *_: 16.0 * r.size),
+        (Monomials, "rows", "powers", lambda r, *_: 16.0 * (r[0].size + r[1].size)),
         (LocalFeatures, "missing_variance", "what features lack", lambda r, *_: 16.0 * r.size),
-        (linalg, "gram_of_rows", "Gram matrices", gram_work),
+        (MomentMap, "sums", "sums", lambda *_: 0.0),
+        (MomentMap, "expanded", "matrices from moments", lambda r, *_: 32.0 * r.gram.size),
+        (MomentMap, "polynomial", "polynomials", lambda *_: 0.0),
+        (MomentMap, "variance", "variances", lambda *_: 0.0),
+        (MomentMap, "mean", "means", lambda *_: 0.0),
         (linalg, "cholesky_in_place", "Cholesky", lambda _, A: len(A) ** 3 / 3),
-        (linalg, "solve_lower_rows", "variances", lambda _, L, rows: len(L) ** 2 * rows.shape[1]),
+        (linalg, "inverse_in_place", "inverses", lambda _, A: 2 * len(A) ** 3 / 3),
         (centers, "place", "centres", lambda *_: 16.0 * n),
-        (predictor.Predictor, "_nearest", "nearest centres", lambda *_: 24.0 * n),
+        (Loops, "count", "counting neighbours", lambda *_: 0.0),
+        (Loops, "fit", "moments and solutions", fit_work),
+        (Loops, "predict", "predictions", lambda *_: 0.0),
+        (fast, "keys_of", "cells of points", lambda *_: 24.0 * n),
     ]
+    if arguments.without_loops:
+        fast.MIN_CENTERS = np.inf
+    elif fast._loops() is not None:
+        loops = fast._loops()
+        Loops.count, Loops.fit, Loops.predict = map(staticmethod, (loops.count, loops.fit, loops.predict))
+        fast._loops = lambda: Loops
     with threadpool_limits(1):
         product, copy = rates()
         model = nf.LocalGPRegressor(**KERNEL, tolerance=arguments.tolerance, n_jobs=1, random_state=0)

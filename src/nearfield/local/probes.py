@@ -30,7 +30,8 @@ from .model import mean_and_variance, solve_one
 from .neighbourhoods import TrainingSet
 from .plan import Plan, kernel_cost
 
-MAX_ROWS = 1200  # of a neighbourhood around a probe
+MAX_ROWS = 1200  # of a neighbourhood around a probe,
+MAX_AVERAGES = 700  # and where they can be averaged, which loses less
 MAX_AVERAGED_COLUMNS = 3  # up to which neighbours are averaged where they are many
 PROBES_PER_NEIGHBOURHOOD = 6
 
@@ -95,16 +96,17 @@ def averaged(sample: NeighbourhoodSample, cells: Integers) -> NeighbourhoodSampl
 
 
 def thinned(sample: NeighbourhoodSample, rng: np.random.RandomState) -> NeighbourhoodSample:
-    """At most `MAX_ROWS` rows: averages over small cells, or a random subset where there are too many columns."""
+    """Not too many rows: averages over small cells, or a random subset where there are too many columns."""
     n, d = sample.X.shape
-    if n <= MAX_ROWS:
+    most = MAX_ROWS if d > MAX_AVERAGED_COLUMNS else min(MAX_AVERAGES, MAX_ROWS)
+    if n <= most:
         return sample
     if d > MAX_AVERAGED_COLUMNS:  # cells are of no use where space is wide
-        return sample.subset(rng.choice(n, MAX_ROWS, replace=False))
-    side = max(float(np.max(np.ptp(sample.X, axis=0))), 1e-300) / MAX_ROWS ** (1 / d)
+        return sample.subset(rng.choice(n, most, replace=False))
+    side = max(float(np.max(np.ptp(sample.X, axis=0))), 1e-300) / most ** (1 / d)
     while True:
         cells = np.floor((sample.X - sample.X.min(axis=0)) / side).astype(np.int64)
-        if len(group_rows(cells)[0]) <= MAX_ROWS:
+        if len(group_rows(cells)[0]) <= most:
             return averaged(sample, cells)
         side *= 1.15
 
