@@ -14,7 +14,7 @@ import numpy as np
 
 import nearfield as nf
 
-TOLERANCES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3)
+TOLERANCES = (1e-1, 1e-2, 1e-3)
 
 
 def main():

@@ -56,7 +56,8 @@ def test_probes_are_set_aside_among_the_rows_given():
 
 
 @pytest.mark.parametrize("tolerance", [1.0, 1e-9])
-def test_the_figure_is_from_probes_that_had_no_part_in_the_choice(recorded, tolerance):
+def test_the_figure_is_from_probes_that_had_no_part_in_the_choice(recorded, tolerance, monkeypatch):
+    monkeypatch.setattr(by_number, "MOST_POINTS", (400, 600))
     data = training()
     data = TrainingSet.of(data.X, data.y[:, 1:2], data.noise)
     choice = by_number.choose(KERNEL, data, Request(tolerance), 1, np.random.RandomState(0))

@@ -110,15 +110,15 @@ def test_tight_clusters_that_shrink_to_a_few_averages_keep_the_promise(seed):
 
 
 def test_a_tighter_tolerance_costs_more():
-    X, y = synthetic(3000, 2, 14.0)
+    X, y = synthetic(2500, 2, 13.0)
     data = TrainingSet.of(X, y[:, None], np.full(len(X), NOISE))
     costs = []
-    for tolerance in (1.0, 1e-2, 1e-4):
+    for tolerance in (1.0, 1e-2, 1e-3):
         choice = choose(KERNEL, data, Request(tolerance), 1, np.random.RandomState(0))
         costs.append(next(t.cost for t in choice.trials if t.candidate is choice.candidate))
         assert choice.divergence <= tolerance
         assert choice.met
-    assert costs[0] < costs[1] < costs[2] < exact_cost(3000)
+    assert costs[0] < costs[1] < costs[2] < exact_cost(2500)
 
 
 def test_the_choice_is_the_cheapest_measured_that_meets_the_tolerance(monkeypatch):
@@ -316,7 +316,7 @@ def test_no_warning_without_reason():
 @pytest.mark.parametrize("radius", [2.0, 3.0])
 def test_a_verdict_agrees_with_its_figure(radius):
     X, y = synthetic(800, 2, 8.0)
-    for tolerance in (1e-3, 1.1e-3, 1.3e-3):
+    for tolerance in (1e-3, 1.3e-3):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             report = LocalGPRegressor(**FIXED, radius=radius, tolerance=tolerance).fit(X, y).report_

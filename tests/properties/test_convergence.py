@@ -48,7 +48,7 @@ def test_radius_and_degree(problem):
 
 @settings(max_examples=max(settings().max_examples // 20, 3))  # each takes seconds
 @given(
-    problem=problems(min_samples=1501, max_samples=2500, noise=(1e-3, 10.0), max_columns=10, layouts=layouts),
+    problem=problems(min_samples=1501, max_samples=1900, noise=(1e-3, 10.0), max_columns=10, layouts=layouts),
     centers=st.sampled_from(["auto", "net", "farthest", "mean", 6, "test"]),
     several=st.booleans(),
 )

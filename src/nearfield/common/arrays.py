@@ -71,7 +71,8 @@ def sum_runs(values: Array, counts: Array) -> Array:
     if not is_tensor(values):
         return np.add.reduceat(values, np.cumsum(counts) - counts) if len(counts) else values[:0]
     total = values.new_zeros((len(counts), *values.shape[1:]))
-    return total.index_add_(0, namespace(values).repeat(indices_like(range(len(counts)), values), counts), values)
+    xp = namespace(values)
+    return total.index_add_(0, xp.repeat(xp.arange(len(counts), device=values.device), counts), values)
 
 
 def weighted_mean(y: Array, weights: Array | None) -> Array:

@@ -25,6 +25,7 @@ from .probes import ProbeNeighbourhood, gap_neighbourhoods, make_neighbourhoods
 
 MAX_FEATURES = 1300
 RADII = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0)
+LEAST, MOST = 24, 96  # neighbourhoods that choose
 GAPS = 48  # places in gaps that are measured
 LACK = 1e-4  # share of a long scale's variance that its features may lack at the end of the neighbourhood
 
@@ -96,7 +97,7 @@ class RadiusSearch(Measurements):
         # many to confirm, unless each is blended, which costs more. The harmonic mean of the sizes gives more of them
         # where dense and sparse places alternate, as most of the distance may come from a few sparse ones.
         share = 1 / np.mean(1 / _shares_within(self.data, self.radius, self.rng))
-        n = int(np.clip(24_000 / (share * self.n_samples), 24, 96)) * (1 if group == 0 or self.request.blend else 2)
+        n = int(np.clip(24_000 / (share * self.n_samples), LEAST, MOST)) * (1 if group == 0 or self.request.blend else 2)
         return self.make(self.kernel, self.data, self.probe_rows[group], self.radius, n, self.n_jobs, self.rng)
 
     # ---- candidates ----------------------------------------------------------------------------------------------
