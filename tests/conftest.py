@@ -14,6 +14,14 @@ settings.register_profile("fuzz", max_examples=int(os.environ.get("EXAMPLES", "1
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
+@pytest.fixture
+def few_probes(monkeypatch):
+    """Choose by fewer probes than usual, where it does not matter how well."""
+    monkeypatch.setattr("nearfield.local.by_radius.LEAST", 8)
+    monkeypatch.setattr("nearfield.local.by_radius.MOST", 8)
+    monkeypatch.setattr("nearfield.local.by_radius.GAPS", 8)
+
+
 @pytest.fixture(scope="session")
 def data_dir():
     """Folder of real data sets, named by the environment variable NEARFIELD_DATA."""

@@ -37,7 +37,7 @@ def field(X):
     return wave + np.sin(0.7 * X[:, 0] + 0.4 * X[:, 1]) + 0.2 * X[:, 0]
 
 
-def training(n=4000, seed=0):
+def training(n=2600, seed=0):
     """Points of a square with a round hole in its middle."""
     rng = np.random.RandomState(seed)
     X = rng.uniform(0, WIDTH, (2 * n, 2))

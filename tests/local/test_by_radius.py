@@ -185,6 +185,7 @@ def test_the_figure_is_from_probes_that_had_no_part_in_the_choice(given):
     assert not any(np.intersect1d(last, rows).size for rows in recorder.rows)
 
 
+@pytest.mark.usefixtures("few_probes")
 def test_what_only_looks_good_where_it_was_chosen_is_given_up():
     """The probes that choose are those where a small radius does well."""
     small = choices.Candidate(1.0, Plan(KERNEL, 2.0, None), "")
@@ -314,6 +315,7 @@ def test_no_warning_without_reason():
 
 
 @pytest.mark.parametrize("radius", [2.0, 3.0])
+@pytest.mark.usefixtures("few_probes")
 def test_a_verdict_agrees_with_its_figure(radius):
     X, y = synthetic(800, 2, 8.0)
     for tolerance in (1e-3, 1.3e-3):
@@ -325,6 +327,7 @@ def test_a_verdict_agrees_with_its_figure(radius):
 
 
 @pytest.mark.parametrize("tolerance", [1.0, 50.0, 1e300])
+@pytest.mark.usefixtures("few_probes")
 def test_a_loose_tolerance_is_cheap(tolerance):
     X, y = synthetic(2000, 2, 14.0)
     model = LocalGPRegressor(**FIXED, tolerance=tolerance).fit(X, y)
@@ -356,6 +359,7 @@ def test_a_loose_tolerance_is_cheap(tolerance):
     ],
     ids=str,
 )
+@pytest.mark.usefixtures("few_probes")
 def test_what_is_given_is_kept(given):
     X, y = synthetic(1600, 2, 12.0)
     model = LocalGPRegressor(**FIXED, **given).fit(X, y)
@@ -402,6 +406,7 @@ def test_all_points_for_every_centre_need_features():
 # ---- repeatable, and told --------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("few_probes")
 def test_the_choice_depends_on_the_seed_alone():
     X, y = synthetic(1800, 2, 12.0)
     data = TrainingSet.of(X, y[:, None], np.full(len(X), NOISE))
@@ -411,6 +416,7 @@ def test_the_choice_depends_on_the_seed_alone():
     np.testing.assert_allclose(first.divergence, again.divergence, rtol=1e-9)
 
 
+@pytest.mark.usefixtures("few_probes")
 def test_progress_is_told():
     told = []
     X, y = synthetic(1800, 2, 12.0)
