@@ -56,6 +56,7 @@ def command(
     n_scales: options.NScales = None,
     ard: options.Ard = None,
     scale: options.Scale = None,
+    sphere: options.Sphere = None,
     n_features: options.NFeatures = 512,
     seed: options.Seed = 0,
     n_jobs: options.NJobs = None,
@@ -85,7 +86,7 @@ def command(
     else:
         if target is None:
             raise CommandError("Name the column to predict with --target, or a model with --model.")
-        settings = Settings(method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs)
+        settings = Settings(method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, sphere)
         if folds is not None and folds < 2:
             raise CommandError(f"--folds must be at least 2, not {folds}.")
         if not 0 < hold_out < 1:
@@ -94,7 +95,7 @@ def command(
 
         training = read_training(data, target, features, identifier, one_hot, encoding)
         say_what_was_read(training, features is not None)
-        labels = _regions(training, block_columns, n_blocks, seed) if spatial_blocks else None
+        labels = _regions(training, block_columns, n_blocks, settings) if spatial_blocks else None
         splits = split(len(training.y), hold_out, folds, labels, seed)
         if certify and method != "local":
             raise CommandError("--certify is for local models.")
@@ -159,12 +160,15 @@ def split(n: int, hold_out: float, folds: int | None, labels: Any, seed: int) ->
     return [np.flatnonzero(fold_of[groups] == fold) for fold in range(folds)]
 
 
-def _regions(training: Training, columns: str | None, n_blocks: int, seed: int) -> Any:
+def _regions(training: Training, columns: str | None, n_blocks: int, settings: Any) -> Any:
     """Region of each row: clusters of the columns, each in units of its spread."""
     import numpy as np
     from sklearn.cluster import MiniBatchKMeans
 
+    from ..common.sphere import N_CHORD_COLUMNS, Sphere
+    from ..hyperparameters.space import spreads_of
     from .columns import split_names
+    from .models import is_on_earth
 
     names = training.recipe.names
     chosen = split_names(columns) or names
@@ -175,8 +179,11 @@ def _regions(training: Training, columns: str | None, n_blocks: int, seed: int) 
         raise CommandError(f"--n-blocks must lie between 2 and {len(training.y) // 2}, not {n_blocks}.")
     places = training.X[:, [names.index(name) for name in chosen]]
     spread = places.std(axis=0)
+    if is_on_earth(settings, training.X, training.recipe) and chosen[:2] == names[:2]:
+        places = Sphere().points(places)
+        spread = spreads_of(places, N_CHORD_COLUMNS)
     places = places / np.where(spread > 0, spread, 1.0)
-    return MiniBatchKMeans(n_blocks, random_state=seed, n_init=3).fit_predict(places)
+    return MiniBatchKMeans(n_blocks, random_state=settings.seed, n_init=3).fit_predict(places)
 
 
 # ---- scores ----------------------------------------------------------------------------------------------------------

@@ -111,6 +111,7 @@ class _Rows:
         complete = ~np.isnan(X).any(axis=1)
         mean = np.full((len(X), len(self._gp.y_mean_)), np.nan)
         std = mean.copy()
+        self._gp._check_degrees(X, first=self.unused.n_rows + 1)
         if complete.any():
             mean[complete], std[complete] = predict(self._gp, X[complete], self._latent)
         self.unused.add(~complete, unknown)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from ..common import memory
 from ..common.arrays import Array, as_doubles, empty_like_shape, indices_like, is_tensor, like, namespace
 from ..common.progress import ProgressLine
+from ..common.sphere import N_CHORD_COLUMNS, Sphere
 from ..common.types import Floats
 from ..common.validation import (
     as_numbers,
@@ -33,6 +34,7 @@ from ..hyperparameters.learning import Fixed, Learned, LearningRequest, Progress
 from ..kernels import Kernel
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
+from .places import framed, sphere_for, without_geometry
 
 
 class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -42,6 +44,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
     noise_variance_: float
     y_mean_: Floats
     learned_: Learned
+    _sphere: Sphere | None = None  # how columns are places on the earth
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         noise_variance: float | None = None,
         ard: bool = False,
         n_scales: Any = 1,
+        metric: str = "auto",
         n_restarts: int = 2,
         time_budget: float = 60.0,
         n_jobs: int | None = None,
@@ -62,6 +66,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         self.noise_variance = noise_variance
         self.ard = ard
         self.n_scales = n_scales
+        self.metric = metric
         self.n_restarts = n_restarts
         self.time_budget = time_budget
         self.n_jobs = n_jobs
@@ -75,12 +80,23 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
     ) -> tuple[Floats, Floats, Floats | None]:
         """Training points (n, d), targets (n, k), weights (n,) or None, without points of weight 0.
 
-        Tensors stay what they are; all else becomes float64.
+        Tensors stay what they are; all else becomes float64. Places on the earth become points of the sphere.
         """
+        points, targets, weights = self._checked_training(X, y, sample_weight, reset)
+        if reset:
+            self._sphere = sphere_for(self, points)
+        self._check_degrees(points)
+        return self._inner(points), targets, weights
+
+    def _checked_training(
+        self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, reset: bool
+    ) -> tuple[Floats, Floats, Floats | None]:
+        """The same in the columns that were given."""
         if is_tensor(X):
             from ..common import tensor_checks
 
             return tensor_checks.training(self, X, y, sample_weight, reset)
+        X = without_geometry(self, X, reset)
         least = self._least_samples() if reset else 1
         points, targets = validated(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, reset=reset, ensure_min_samples=least
@@ -112,8 +128,42 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         if is_tensor(X):
             from ..common import tensor_checks
 
-            return tensor_checks.test(self, X, self.y_mean_)
-        return validated(self, X, dtype=np.float64, reset=False, ensure_min_samples=0)
+            points = tensor_checks.test(self, X, self.y_mean_)
+        else:
+            X = without_geometry(self, X, reset=False)
+            points = validated(self, X, dtype=np.float64, reset=False, ensure_min_samples=0)
+        self._check_degrees(points)
+        return points
+
+    # ---- places on the earth -------------------------------------------------------------------------------------
+
+    @property
+    def metric_(self) -> str:
+        """How distances are measured: "euclidean", or "sphere" in km."""
+        return "euclidean" if self._sphere is None else "sphere"
+
+    def _check_degrees(self, X: Array, first: int = 0) -> None:
+        if self._sphere is not None:
+            self._sphere.check(X, getattr(self, "feature_names_in_", None), first)
+
+    def _inner(self, X: Array) -> Array:
+        """Columns as the kernel sees them, of rows (n, n_features): on the sphere, x, y and z in km come first."""
+        return X if self._sphere is None else self._sphere.points(X)
+
+    def _outer(self, points: Array) -> Array:
+        """The inverse of `_inner`."""
+        return points if self._sphere is None else self._sphere.places(points)
+
+    @property
+    def _n_inner(self) -> int:
+        """Number of columns that the kernel sees."""
+        return int(self.n_features_in_) + (self._sphere is not None)
+
+    def _inner_names(self) -> Any:
+        names = getattr(self, "feature_names_in_", None)
+        if self._sphere is None:
+            return names
+        return self._sphere.names([f"x{j}" for j in range(self.n_features_in_)] if names is None else list(names))
 
     # ---- hyperparameters -----------------------------------------------------------------------------------------
 
@@ -140,12 +190,13 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             fixed,
             self._check_n_scales(),
             n_given,
-            check_bool(self, "ard"),
+            check_bool(self, "ard") if self._sphere is None else d > N_CHORD_COLUMNS,
             check_integer(self, "n_restarts", 0),
             check_positive(self, "time_budget"),
             self.n_jobs,
             self._check_progress(),
-            getattr(self, "feature_names_in_", None),
+            self._inner_names(),
+            0 if self._sphere is None else N_CHORD_COLUMNS,
         )
 
     def _set_learned(self, learned: Learned) -> None:
@@ -163,7 +214,13 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
     def _set_hyperparameters(self, kernel: Kernel, noise_variance: float) -> None:
         self.kernel_, self.noise_variance_ = kernel, noise_variance
-        self.length_scale_, self.signal_variance_ = kernel.plain()
+        self.length_scale_, self.signal_variance_ = self._plain(kernel)
+
+    def _plain(self, kernel: Kernel) -> tuple[Any, Any]:
+        """Length scale and signal variance as users see them; that of the sphere, in km, comes first."""
+        if self._sphere is not None and kernel.length_scales.shape[1] > 1:
+            kernel = Kernel(kernel.length_scales[:, N_CHORD_COLUMNS - 1 :], kernel.variances)
+        return kernel.plain()
 
     def _check_hyperparameters(self, d: int) -> tuple[Fixed, int]:
         """Hyperparameters that are given, and the number of Gaussians (1 where it is to be learnt)."""
@@ -212,13 +269,18 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         lengths = self._positives("length_scale", self.length_scale)
         if lengths.ndim == 1:
             lengths = lengths[None, :] if n_scales == 1 else lengths[:, None]
+        n_groups, per_column = d, "one per column of X"
+        if self._sphere is not None:  # one for the three of the sphere, then one per further column
+            n_groups, per_column = d - N_CHORD_COLUMNS + 1, "one in km for the sphere, then one per further column"
+            if lengths.ndim == 2 and lengths.shape[1] == n_groups > 1:
+                lengths = np.repeat(lengths, [N_CHORD_COLUMNS, *[1] * (n_groups - 1)], axis=1)
         if lengths.ndim == 2 and len(lengths) == n_scales and lengths.shape[1] in (1, d):
             return lengths
-        expected = f"a positive number, or {d} of them (one per column of X)"
+        expected = f"a positive number, or {n_groups} of them ({per_column})"
         if n_scales == 1:
             hint = "for several scales, give as many signal variances or n_scales as well"
         else:
-            expected = f"{n_scales} positive numbers (one per scale), or as many rows of {d} (one per column of X)"
+            expected = f"{n_scales} positive numbers (one per scale), or as many rows of {n_groups} ({per_column})"
             hint = "signal_variance and n_scales tell how many scales there are"
         raise ValueError(f"{describe(self, 'length_scale')} must be {expected}; {hint}. Got {self.length_scale!r}.")
 
@@ -288,7 +350,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         """
         from ..reporting.frames import predict_frame
 
-        return predict_frame(self, X, level, include_noise)
+        return framed(X, predict_frame(self, X, level, include_noise))
 
     def predict_grid(
         self, axes: Any = None, *, size: Any = 100, spacing: Any = None, include_noise: bool = False
@@ -390,7 +452,7 @@ class JointGPRegressor(GPRegressor):
             "return_std=True gives the standard deviations alone, whatever the number of points.",
             X.device,
         )
-        rows = self._rows(X)
+        rows = self._rows(self._inner(X))
         mean, covariance = self._shaped(self._posterior.mean(rows)[:, :k]), self._posterior.covariance(rows)
         xp, diagonal = namespace(X), indices_like(range(m), X)
         # Rounding must not make a variance negative.
@@ -399,6 +461,7 @@ class JointGPRegressor(GPRegressor):
         return mean, covariance if self._single_target else xp.repeat(covariance[:, :, None], k, axis=2)
 
     def _predict_points(self, X: Array, return_std: bool, include_noise: bool) -> Any:
+        X = self._inner(X)
         mean, variance = (empty_like_shape(shape, X) for shape in ((len(X), len(self.y_mean_)), (len(X),)))
         for chunk in self._chunks(X):
             rows = self._rows(X[chunk])

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..common.arrays import is_tensor, on_host
+from ..common.sphere import Sphere
 from ..common.types import Floats
 from ..features import FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures
 from ..features.domain import DomainFeatures
@@ -80,7 +81,7 @@ def _model(
 _KINDS = {
     kind.cls.__name__: kind
     for kind in (
-        *map(_plain, (Kernel, OnBound, Learned, Plan, Report, Statistics, Lattice, Placement, Depth)),
+        *map(_plain, (Kernel, OnBound, Learned, Plan, Report, Statistics, Lattice, Placement, Depth, Sphere)),
         *map(_plain, (DomainFeatures, GlobalPart)),
         *map(_plain, (MaclaurinMap, DenseSketch, TensorSRHT, DenseFrequencies, StructuredFrequencies)),
         # What follows from the rest is left out, and made again.

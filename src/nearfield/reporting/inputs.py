@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -15,6 +16,19 @@ def column_names(model: Any) -> list[str]:
     """Names of the columns the model was fitted on: those of its data, or x0, x1, ..."""
     names = getattr(model, "feature_names_in_", None)
     return [f"x{j}" for j in range(model.n_features_in_)] if names is None else [str(name) for name in names]
+
+
+def named_length_scales(model: Any, columns: Sequence[str] | None = None) -> tuple[list[str], Floats]:
+    """Names (q) of what length scales belong to, and these (J, q); a single name where one is for all columns.
+
+    Longitude and latitude share one, in km.
+    """
+    names, scales = list(columns or column_names(model)), np.asarray(model.kernel_.length_scales)
+    sphere = getattr(model, "_sphere", None)
+    if sphere is not None:
+        others = [names[j] for j in sphere.others(len(names))]
+        return ["on the earth (km)", *others], scales[:, -1 - len(others) :]
+    return (names, scales) if scales.shape[1] > 1 else (["every column" if len(names) > 1 else names[0]], scales)
 
 
 def check_level(level: Any) -> None:
@@ -48,12 +62,21 @@ def given_or_training(model: Any, X: ArrayLike | None, otherwise: str = "X, poin
     return np.asarray(points)
 
 
-def padded_ranges(points: Floats, share: float = 0.02) -> list[tuple[float, float]]:
-    """Range of each column, a little widened, and never empty."""
+def padded_ranges(points: Floats, share: float = 0.02, model: Any = None) -> list[tuple[float, float]]:
+    """Range of each column, a little widened, and never empty; those of places on the earth end at the poles."""
     if len(points) == 0:
         raise ValueError("There are no points to go by: X is empty.")
     ranges = []
     for low, high in zip(points.min(axis=0), points.max(axis=0), strict=True):
         pad = share * (high - low) or 0.5 * max(abs(low), 1.0)
         ranges.append((float(low - pad), float(high + pad)))
+    sphere = getattr(model, "_sphere", None)
+    if sphere is not None:
+        west, east = ranges[sphere.longitude]
+        middle, half = (west + east) / 2, min((east - west) / 2, 180.0)
+        if half > 170:  # all around
+            middle, half = sphere.meridian, 180.0
+        ranges[sphere.longitude] = middle - half, middle + half
+        south, north = ranges[sphere.latitude]
+        ranges[sphere.latitude] = max(south, -90.0), min(north, 90.0)
     return ranges

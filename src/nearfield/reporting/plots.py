@@ -248,7 +248,7 @@ def _predict(model: Any, points: Floats, include_noise: bool) -> tuple[Floats, F
 def _map(model: Any, X: ArrayLike | None, ax: Axes | None, which: int, label: str, options: dict[str, Any]) -> Axes:
     ax = _axes(ax)
     points, size = _points(model, X, 2), int(options.pop("size", 200))
-    sides = [np.linspace(low, high, size) for low, high in padded_ranges(points)]
+    sides = [np.linspace(low, high, size) for low, high in padded_ranges(points, model=model)]
     grid = np.stack(np.meshgrid(*sides), axis=-1)
     values = _predict(model, grid.reshape(-1, 2), False)[which].reshape(size, size)
     picture = ax.pcolormesh(*sides, values, shading="gouraud", rasterized=True, **options)

@@ -71,7 +71,7 @@ def map_of(subject: Subject, X: ArrayLike | None, projection: Projection | None)
 
 def _plane(subject: Subject, points: Floats) -> Projection:
     """The two columns of the model as they are."""
-    across, up = padded_ranges(points)
+    across, up = padded_ranges(points, model=subject.model)
     return Projection((subject.columns[0], subject.columns[1]), (across, up), lambda p: p, lambda p: p)
 
 
