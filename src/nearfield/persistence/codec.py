@@ -74,8 +74,9 @@ def _model(
 ) -> FeatureSpace:
     """A local model that lacks its prior; earlier files do not tell the sums that only its likelihood needs."""
     k = cross.shape[1]
-    squares = np.full((k, k), np.nan) if targets is None else targets
-    return FeatureSpace(Cholesky(factor), coefficients, np.full(len(factor), np.nan), cross, squares, log_weight, n)
+    if targets is None:  # then the rest of the sums is of no use either
+        targets, log_weight = np.full((k, k), np.nan), np.nan
+    return FeatureSpace(Cholesky(factor), coefficients, np.full(len(factor), np.nan), cross, targets, log_weight, n)
 
 
 _KINDS = {
