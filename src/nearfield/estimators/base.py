@@ -353,7 +353,18 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         return framed(X, predict_frame(self, X, level, include_noise))
 
     def predict_grid(
-        self, axes: Any = None, *, size: Any = 100, spacing: Any = None, include_noise: bool = False
+        self,
+        axes: Any = None,
+        *,
+        size: Any = 100,
+        spacing: Any = None,
+        include_noise: bool = False,
+        like: Any = None,
+        mask: Any = None,
+        polygon: Any = None,
+        max_distance: float | None = None,
+        max_std: float | None = None,
+        progress: Any = None,
     ) -> Any:
         """Predictions on a grid as an xarray Dataset, which `to_netcdf` saves.
 
@@ -369,6 +380,19 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             Distance between points along such axes, instead of `size`.
         include_noise : bool, default=False
             Standard deviations of observations instead of the function without noise.
+        like : xarray DataArray or Dataset, default=None
+            Template: its coordinates are those of the columns of the same names, and names, order and further
+            coordinates (such as a coordinate reference system) of the grid are as there.
+        mask : array or DataArray of bool, default=None
+            Where to predict, in the shape of the grid; NaN elsewhere.
+        polygon : geometry of Shapely or GeoPandas, or array of shape (k, 2), default=None
+            Predict inside of this outline only, in the units of the axes.
+        max_distance : float, default=None
+            Predict no farther from the training data than this; in km on the sphere.
+        max_std : float, default=None
+            Show no predictions whose standard deviation is larger.
+        progress : callable, True or None, default=None
+            Called as `progress("predicting", done)` with `done` from 0 to 1; True is a line on standard error.
 
         Returns
         -------
@@ -376,7 +400,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         """
         from ..reporting.grids import predict_grid
 
-        return predict_grid(self, axes, size, spacing, include_noise)
+        masks = (mask, polygon, max_distance, max_std)
+        return predict_grid(self, axes, size, spacing, include_noise, like, *masks, progress)
 
     def to_html(self, path: Any, X: ArrayLike | None = None, y: ArrayLike | None = None, **options: Any) -> None:
         """Write a page that explains this model, with scores on `X` and `y`; see `nearfield.webpage.write`."""

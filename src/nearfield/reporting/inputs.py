@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..common.types import Floats
+
+CHUNK = 8_000  # points predicted at a time, between reports of progress
 
 
 def column_names(model: Any) -> list[str]:
@@ -48,6 +50,22 @@ def predict(model: Any, points: Floats, include_noise: bool = False) -> tuple[Fl
     """Means and standard deviations at points (m, d) whose columns are in the model's order."""
     mean, std = model._predict_points(points, return_std=True, include_noise=include_noise)
     return mean, std
+
+
+def predict_in_chunks(
+    model: Any, points: Floats, include_noise: bool = False, progress: Callable[..., None] | None = None
+) -> tuple[Floats, Floats]:
+    """The same as `predict`, some points at a time, with progress."""
+    predictor = getattr(model, "_predictor", None)
+    # A model too large to keep its local models makes them anew for each call: one call is best then.
+    step = max(len(points), 1) if predictor is not None and not predictor.models else CHUNK
+    answers = []
+    for start in range(0, max(len(points), 1), step):
+        answers.append(predict(model, points[start : start + step], include_noise))
+        if progress is not None:
+            progress("predicting", min((start + step) / max(len(points), 1), 1.0))
+    means, stds = zip(*answers, strict=True)
+    return np.concatenate(means), np.concatenate(stds)
 
 
 def given_or_training(model: Any, X: ArrayLike | None, otherwise: str = "X, points to go by") -> Floats:
