@@ -51,8 +51,8 @@ def compare_transforms():
         )
         mean, std = model.predict(X[test], return_std=True, include_noise=True)
         truth = transform(elevation[test])
-        nll = nf.metrics.mean_nll(truth, mean, std**2) - log_derivative(elevation[test]).mean()
-        covered = nf.metrics.coverage(truth, mean, std**2)
+        nll = nf.metrics.mean_nll(truth, mean, std=std) - log_derivative(elevation[test]).mean()
+        covered = nf.metrics.coverage(truth, mean, std=std)
         print(f"{name:20} NLL {nll:.3f}, 95 % coverage {100 * covered:.1f} %", flush=True)
 
 

@@ -22,9 +22,9 @@ def test_scores_of_rows_held_out(runs, csv, rows):
     mean, std = gp.predict(places[test], return_std=True, include_noise=True)
     scores = result["all"]
     assert scores["rmse"] == pytest.approx(nf.metrics.rmse(target[test], mean), rel=1e-6)
-    assert scores["nll"] == pytest.approx(nf.metrics.mean_nll(target[test], mean, std**2), rel=1e-6)
-    assert scores["crps"] == pytest.approx(nf.metrics.crps(target[test], mean, std**2), rel=1e-6)
-    assert scores["coverage"] == nf.metrics.coverage(target[test], mean, std**2)
+    assert scores["nll"] == pytest.approx(nf.metrics.mean_nll(target[test], mean, std=std), rel=1e-6)
+    assert scores["crps"] == pytest.approx(nf.metrics.crps(target[test], mean, std=std), rel=1e-6)
+    assert scores["coverage"] == nf.metrics.coverage(target[test], mean, std=std)
     expected = np.sqrt(np.mean((target[test] - target[train].mean()) ** 2))
     assert result["rmse_of_the_mean"] == pytest.approx(expected)
     assert result["folds"][0]["train"] == 96

@@ -26,7 +26,7 @@ def test_a_geographic_crs_is_the_sphere_and_predictions_have_a_geometry(stations
     new = frame.iloc[:7].copy().set_index(np.arange(10, 17))
     np.testing.assert_allclose(model.predict(new[["geometry"]]), plain.predict(degrees[:7]), atol=1e-12)
     np.testing.assert_allclose(model.predict(new.geometry), plain.predict(degrees[:7]), atol=1e-12)
-    answers = model.predict_frame(new[["geometry"]])
+    answers = model.predict_frame(new[["geometry"]], include_noise=True)
     assert isinstance(answers, gpd.GeoDataFrame)
     assert answers.crs == new.crs
     assert answers.index.tolist() == list(range(10, 17))

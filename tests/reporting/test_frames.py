@@ -17,7 +17,8 @@ def test_a_frame_has_the_index_of_its_data():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=["a", "b"], index=[f"row {i}" for i in range(50)])
     model = nf.ExactGPRegressor(**FIXED).fit(frame, Y[:, 0])
-    answer = model.predict_frame(frame[10:13], level=0.8)
+    with pytest.warns(FutureWarning, match="predict_frame includes noise .* say include_noise=True"):
+        answer = model.predict_frame(frame[10:13], level=0.8)
     mean, std = model.predict(frame[10:13], return_std=True, include_noise=True)
     assert list(answer.index) == ["row 10", "row 11", "row 12"]
     assert list(answer) == ["mean", "std", "lower", "upper"]
@@ -72,8 +73,8 @@ def test_a_frame_of_rows_whose_number_is_not_known_yet():
     dd = pytest.importorskip("dask.dataframe")
     frame = pd.DataFrame(X, columns=["a", "b"])
     model = nf.LocalGPRegressor(**FIXED).fit(frame, Y[:, 0])
-    answer = model.predict_frame(dd.from_pandas(frame, npartitions=2))
-    np.testing.assert_allclose(answer, model.predict_frame(frame))
+    answer = model.predict_frame(dd.from_pandas(frame, npartitions=2), include_noise=True)
+    np.testing.assert_allclose(answer, model.predict_frame(frame, include_noise=True))
 
 
 def test_the_repr_names_what_was_changed():

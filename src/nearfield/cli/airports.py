@@ -134,12 +134,12 @@ def scores(data: Airports, model: LocalGPRegressor) -> str:
     chords = Sphere().points(X)
     nearest = data.elevation[data.train][cKDTree(chords[data.train]).query(chords[data.test])[1]]
     # The density of the cube root, as one of the elevation.
-    nll = metrics.mean_nll(np.cbrt(truth), mean, std**2) + np.mean(np.log(3) + 2 / 3 * np.log(np.abs(truth)))
+    nll = metrics.mean_nll(np.cbrt(truth), mean, std=std) + np.mean(np.log(3) + 2 / 3 * np.log(np.abs(truth)))
     lines = [
         f"RMSE            {metrics.rmse(truth, expected):.0f} m (the nearest airport's elevation: "
         f"{metrics.rmse(truth, nearest):.0f} m)",
         f"median error    {np.median(np.abs(truth - mean**3)):.0f} m (of the predicted median)",
-        f"95 % coverage   {100 * metrics.coverage(np.cbrt(truth), mean, std**2):.1f} %",
+        f"95 % coverage   {100 * metrics.coverage(np.cbrt(truth), mean, std=std):.1f} %",
         f"NLL             {nll:.3f} (elevation in metres)",
         distance(model),
     ]

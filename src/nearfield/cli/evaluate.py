@@ -265,9 +265,9 @@ def scores(y: Any, mean: Any, std: Any, level: float) -> dict[str, float]:
     variance = np.maximum(std**2, np.finfo(float).tiny)
     return {
         "rmse": metrics.rmse(y, mean),
-        "nll": metrics.mean_nll(y, mean, variance),
-        "crps": metrics.crps(y, mean, variance),
-        "coverage": metrics.coverage(y, mean, variance, level),
+        "nll": metrics.mean_nll(y, mean, var=variance),
+        "crps": metrics.crps(y, mean, var=variance),
+        "coverage": metrics.coverage(y, mean, var=variance, level=level),
     }
 
 

@@ -333,7 +333,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
             tensor_checks.same_library(self, X, is_tensor(self.y_mean_))
 
-    def predict_frame(self, X: ArrayLike, *, level: float = 0.95, include_noise: bool = True) -> Any:
+    def predict_frame(self, X: ArrayLike, *, level: float = 0.95, include_noise: bool | None = None) -> Any:
         """Predictions as a pandas DataFrame, with the index of `X` where that is one.
 
         Parameters
@@ -341,8 +341,9 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         X : array or DataFrame of shape (m, n_features)
         level : float, default=0.95
             Probability of the central interval from `lower` to `upper`.
-        include_noise : bool, default=True
-            Standard deviations and intervals of observations; otherwise of the function without noise.
+        include_noise : bool, default=None
+            Standard deviations and intervals of observations; otherwise of the function without noise. None is True
+            now, with a warning, and will be False: then noise is left out everywhere unless it is asked for.
 
         Returns
         -------

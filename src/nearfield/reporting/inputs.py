@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..common.types import Floats
+from ..common.warnings import warn
 
 CHUNK = 8_000  # points predicted at a time, between reports of progress
 
@@ -37,6 +38,18 @@ def check_level(level: Any) -> None:
     """Refuse what is no probability of an interval."""
     if not isinstance(level, Real) or not 0 < float(level) < 1:
         raise ValueError(f"The 'level' argument must lie between 0 and 1. Got {level!r}.")
+
+
+def noise_unless_told(include_noise: bool | None, where: str) -> bool:
+    """What was asked for, or today's default with a warning: one day noise is left out everywhere unless asked for."""
+    if include_noise is None:
+        warn(
+            f"{where} includes noise in its intervals now, and will leave it out in the next release, as predict and "
+            "predict_grid do: say include_noise=True or include_noise=False.",
+            FutureWarning,
+        )
+        return True
+    return bool(include_noise)
 
 
 def points_in_memory(model: Any, X: Any) -> Floats:

@@ -20,12 +20,11 @@ MAX_DOTS = 2000
 
 def scores(y: Floats, mean: Floats, std: Floats) -> list[tuple[str, str, str]]:
     """Name, value and meaning of each score."""
-    variance = std**2
-    spread, inside = typeset(float(np.std(y))), typeset(100 * metrics.coverage(y, mean, variance), 3)
+    spread, inside = typeset(float(np.std(y))), typeset(100 * metrics.coverage(y, mean, std=std), 3)
     return [
         ("RMSE", typeset(metrics.rmse(y, mean)), f"root of the mean squared error; predicting the mean: {spread}"),
-        ("NLL", typeset(metrics.mean_nll(y, mean, variance)), "mean negative log likelihood; lower is better"),
-        ("CRPS", typeset(metrics.crps(y, mean, variance)), "continuous ranked probability score; lower is better"),
+        ("NLL", typeset(metrics.mean_nll(y, mean, std=std)), "mean negative log likelihood; lower is better"),
+        ("CRPS", typeset(metrics.crps(y, mean, std=std)), "continuous ranked probability score; lower is better"),
         ("coverage", f"{inside} %", "of the observations are inside their 95 % intervals"),
     ]
 
@@ -49,7 +48,7 @@ def section(subject: Subject, X: Floats, y: Floats, mean: Floats, std: Floats) -
 
 
 def _charts(y: Floats, mean: Floats, std: Floats) -> str:
-    worst = max(abs(metrics.coverage(y, mean, std**2, level) - level) for level in plots.LEVELS)
+    worst = max(abs(metrics.coverage(y, mean, std=std, level=level) - level) for level in plots.LEVELS)
     outside = np.mean(np.abs(y - mean) > ndtri(0.975) * std)
     rows = subsample(np.arange(len(y)), MAX_DOTS)
     drawn = "" if len(rows) == len(y) else f" {len(rows)} of {len(y)} are drawn."
