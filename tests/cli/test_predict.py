@@ -280,3 +280,17 @@ def test_a_model_without_names_needs_the_right_number_of_columns(fails, rows, cs
     assert "cannot be read here" in fails("predict", tmp_path / "m.nf", csv)
     nf.save(gp, tmp_path / "m.nf", {"columns": [{"name": "lon", "kind": "number"}]})
     assert "other columns" in fails("predict", tmp_path / "m.nf", csv)
+
+
+def test_rows_far_outside_are_counted_once(runs, model, tmp_path):
+    rows = "".join(f"{i % 9},{80 if i in (30, 50) else 5}\n" for i in range(60))
+    (tmp_path / "t.csv").write_text(f"lon,lat\n{rows}")
+    _, err = runs("predict", model, tmp_path / "t.csv", "--noise", "--batch-size", "10")
+    assert "2 of 60 points lie more than 3 length scales outside of the data, the first of them in row 31" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_latitudes_beyond_the_pole_are_one_line(fails, model, tmp_path):
+    (tmp_path / "t.csv").write_text("lon,lat\n1,2\n3,95\n")
+    message = fails("predict", model, tmp_path / "t.csv", "--out", tmp_path / "o.csv")
+    assert "column 'lat' must hold latitudes from -90 to 90 in degrees. Got 95 in row 2" in message

@@ -64,9 +64,9 @@ def command(
 ) -> None:
     """Predict for every row of a table: mean, std, lower and upper.
 
-    Rows come out in the order they went in, one for one, with the columns that they had. Where a feature is missing, or has a category that the model
-    has not seen, the new columns are empty, and such rows are counted. An output file is written whole or not at all;
-    standard output receives each batch as soon as it is done.
+    Rows come out in the order they went in, one for one, with the columns that they had. Where a feature is missing, or
+    has a category that the model has not seen, the new columns are empty, and such rows are counted. An output file is
+    written whole or not at all; standard output receives each batch as soon as it is done.
     """
     from ..streaming.tables import check_writable, open_table, write_table
     from .columns import load_model, recipe_of
@@ -110,11 +110,12 @@ class _Rows:
     def __init__(self, gp: Any, recipe: Recipe, level: float, latent: bool) -> None:
         from scipy.special import ndtri
 
+        from ..estimators.extent import Outside
         from .columns import Unused
 
         self._gp, self._recipe, self._latent = gp, recipe, latent
         self._width = float(ndtri(0.5 + level / 2))
-        self.unused = Unused()
+        self.unused, self._outside = Unused(), Outside(gp)
 
     def predict(self, batch: TableRows) -> list[Any]:
         """Means, standard deviations and bounds of a batch, in the order of `_new_columns`."""
@@ -130,6 +131,7 @@ class _Rows:
         if complete.any():
             mean[complete], std[complete] = predict(self._gp, X[complete], self._latent)
         self.unused.add(~complete, unknown)
+        self._outside.add(X)
         half = self._width * std
         return [values[:, i] for i in range(mean.shape[1]) for values in (mean, std, mean - half, mean + half)]
 
@@ -138,6 +140,9 @@ class _Rows:
         if self.unused.n_rows == 0:
             note(f"{name} has a header and no rows, and so has the output")
         self.unused.say("no prediction for")
+        message = self._outside.message(counted_from=1)
+        if message is not None:
+            note(message)
 
 
 def _new_columns(n_targets: int) -> list[str]:

@@ -34,6 +34,7 @@ from ..hyperparameters.learning import Fixed, Learned, LearningRequest, Progress
 from ..kernels import Kernel
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
+from .extent import box_of, joined, warn_of_outside, warn_of_unlike_columns
 from .places import framed, sphere_for, without_geometry
 
 
@@ -45,6 +46,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
     y_mean_: Floats
     learned_: Learned
     _sphere: Sphere | None = None  # how columns are places on the earth
+    _box: Floats | None = None  # where the data are
 
     def __init__(
         self,
@@ -86,7 +88,19 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         if reset:
             self._sphere = sphere_for(self, points)
         self._check_degrees(points)
-        return self._inner(points), targets, weights
+        inner = self._inner(points)
+        box = box_of(inner)
+        if reset and self._sphere is None and self.length_scale is None and self.ard is False:
+            warn_of_unlike_columns(points, getattr(self, "feature_names_in_", None))
+        self._box = box if reset or self._box is None else joined(self._box, box)
+        return inner, targets, weights
+
+    def _box_of_data(self) -> Floats | None:
+        """Least and largest value of the columns of the data, as the kernel sees them; None where it is not known."""
+        points = self._training_points() if self._box is None else None  # a model file does not tell it
+        if points is not None and len(points):
+            self._box = box_of(self._inner(points))
+        return self._box
 
     def _checked_training(
         self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, reset: bool
@@ -469,6 +483,7 @@ class JointGPRegressor(GPRegressor):
         if return_std and return_cov:
             raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
         X = self._validate_test(X)
+        warn_of_outside(self, X)
         if not return_cov:
             return self._predict_points(X, return_std, include_noise)
         m, k = len(X), len(self.y_mean_)

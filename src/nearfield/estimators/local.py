@@ -29,6 +29,7 @@ from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes, Sample
 from ..streaming.source import ArraySource, Source
 from .base import GPRegressor
+from .extent import warn_of_outside
 from .local_request import local_request
 from .places import refuse_rows_of_sphere, without_geometry
 from .sampling import take_sample
@@ -360,7 +361,9 @@ class LocalGPRegressor(GPRegressor):
         source = as_source(X, None, None)
         if source is not None:
             return predict_source(self, source, return_std, include_noise)
-        return self._predict_points(self._validate_test(X), return_std, include_noise)
+        points = self._validate_test(X)
+        warn_of_outside(self, points)
+        return self._predict_points(points, return_std, include_noise)
 
     def _predict_points(self, X: Any, return_std: bool, include_noise: bool) -> Any:
         mean, variance = self._fitted.predict(self._inner(X), return_std, bool(self.blend))

@@ -24,6 +24,8 @@ def rescale(model: Any, units: NDArray[np.float64]) -> None:
         Fitted, with hyperparameters learnt; changed in place.
     units : ndarray of shape (n_features,)
     """
+    if model._box is not None:
+        model._box = model._box * units
     if isinstance(model, LocalGPRegressor):
         model._store(model._fitted.rescaled(units))
         return
