@@ -157,3 +157,28 @@ def test_a_table_that_does_not_suit_the_model(fails, model, tmp_path):
     assert "no column 'lat'" in fails("evaluate", path, "--model", model)
     path.write_text("lon,lat,temp\n1,2,\n")
     assert "no row with 'temp'" in fails("evaluate", path, "--model", model)
+
+
+@pytest.mark.parametrize("options", [[], ["--no-sphere", "--ard", "--scale"]])
+def test_folds_learn_once_unless_told_otherwise(runs, csv, monkeypatch, options):
+    from nearfield.cli import models
+
+    made = []
+    real = models.make
+
+    def watched(*arguments):
+        made.append(real(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(models, "make", watched)
+    once = json.loads(runs("evaluate", csv, *OPTIONS, *options, "--folds", "3", "--json")[0])
+    learnt = [m.model.learned_.n_evaluations > 0 for m in made]
+    assert learnt == [True, False, False]
+    for m in made[1:]:
+        np.testing.assert_allclose(m.model.kernel_.length_scales, made[0].model.kernel_.length_scales, rtol=1e-12)
+        assert m.model.noise_variance_ == made[0].model.noise_variance_
+    made.clear()
+    anew = json.loads(runs("evaluate", csv, *OPTIONS, *options, "--folds", "3", "--relearn", "--json")[0])
+    assert all(m.model.learned_.n_evaluations > 0 for m in made)
+    assert once["folds"][0] == anew["folds"][0]
+    assert once["all"]["rmse"] == pytest.approx(anew["all"]["rmse"], rel=0.2)

@@ -11,6 +11,7 @@ from .messages import CommandError, aligned, note_training_rows, print_json
 from .progress import bars
 
 if TYPE_CHECKING:
+    from .models import Made
     from .training import Training
 
 EXAMPLES = """
@@ -38,6 +39,13 @@ def command(
     folds: Annotated[
         int | None, typer.Option("--folds", help="Cross-validate: every row is held out once, in so many models.")
     ] = None,
+    relearn: Annotated[
+        bool,
+        typer.Option(
+            "--relearn",
+            help="Learn hyperparameters for each fold, instead of once from the training rows of the first.",
+        ),
+    ] = False,
     spatial_blocks: Annotated[
         bool,
         typer.Option(
@@ -99,7 +107,7 @@ def command(
         splits = split(len(training.y), hold_out, folds, labels, seed)
         if certify and method != "local":
             raise CommandError("--certify is for local models.")
-        result = _cross_validate(training, splits, settings, level, certify)
+        result = _cross_validate(training, splits, settings, level, certify, relearn)
         result["split"] = ("spatial blocks" if spatial_blocks else "single rows") + (
             f", {folds} folds" if folds else f", {hold_out:.0%} held out"
         )
@@ -190,14 +198,16 @@ def _regions(training: Training, columns: str | None, n_blocks: int, settings: A
 
 
 def _cross_validate(
-    training: Training, splits: list[Any], settings: Any, level: float, certify: bool
+    training: Training, splits: list[Any], settings: Any, level: float, certify: bool, relearn: bool
 ) -> dict[str, Any]:
+    """Scores of all splits; hyperparameters, a few numbers, are those of the first unless learnt anew."""
     import numpy as np
 
     from .models import make, predict
 
     X, y = training.X, training.y
     folds, answers = [], []
+    made: Made | None = None
     with bars() as show:
         for i, test in enumerate(splits):
             train = np.setdiff1d(np.arange(len(y)), test)
@@ -205,7 +215,8 @@ def _cross_validate(
             def report(stage: str, done: float, *_: object, number: int = i) -> None:
                 show(stage if len(splits) == 1 else f"{number + 1} of {len(splits)}: {stage}", done)
 
-            made = make(settings, X[train], y[train], training.recipe, report, X[test])
+            earlier = None if relearn else made
+            made = make(settings, X[train], y[train], training.recipe, report, X[test], earlier)
             mean, std = (answer[:, 0] for answer in predict(made.model, X[test]))
             folds.append({"train": len(train), "test": len(test), **scores(y[test], mean, std, level)})
             answers.append((y[test], mean, std, np.full(len(test), y[train].mean())))
@@ -214,7 +225,7 @@ def _cross_validate(
         "rows_dropped": training.n_dropped,
         **_overall(answers, level, training.target, training.recipe.names),
         "folds": folds,
-        **(_certificate(made.model, X[test]) if certify else {}),
+        **(_certificate(made.model, X[test]) if certify and made is not None else {}),
     }
 
 

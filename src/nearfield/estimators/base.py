@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -32,6 +33,8 @@ from ..common.validation import (
 from ..hyperparameters.blocks import Block
 from ..hyperparameters.learning import Fixed, Learned, LearningRequest, Progress, learn_hyperparameters
 from ..kernels import Kernel
+from ..reporting.inputs import named_length_scales
+from ..reporting.report import Report
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
 from .extent import box_of, joined, warn_of_outside, warn_of_unlike_columns
@@ -316,6 +319,24 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
                 f"Got {value!r}. Noise that differs from sample to sample goes into fit's sample_weight."
             )
         return float(value)
+
+    def _described(self, report: Report) -> Report:
+        """A report that names the columns of the length scales, and their ranges, as users see them."""
+        names, _ = named_length_scales(self)
+        extents: list[float] = []
+        box = self._box_of_data() if len(names) > 1 else None
+        if box is not None:
+            ranges = box[1] - box[0]
+            of_earth = [] if self._sphere is None else [float(np.linalg.norm(ranges[:N_CHORD_COLUMNS]))]
+            extents = [*of_earth, *ranges[N_CHORD_COLUMNS if of_earth else 0 :].tolist()]
+        return replace(
+            report,
+            n_features=self.n_features_in_,
+            hyperparameters={**report.hyperparameters, "length_scale": self.length_scale_},
+            columns=tuple(names) if len(names) > 1 else (),
+            extents=tuple(extents) if len(extents) == len(names) else (),
+            metric=self.metric_,
+        )
 
     def _noise_of(self, X: Array, weights: Array | None) -> Array:
         """Noise variance (n,) of each sample."""

@@ -95,8 +95,8 @@ def warn_of_unlike_columns(points: Floats, names: Any) -> None:
     wide, narrow = int(np.argmax(spreads)), int(np.argmin(np.where(spreads > 0, spreads, np.inf)))
     ratio = spreads[wide] / spreads[narrow]
     if ratio > UNLIKE:
-        called = [repr(str(names[j])) if names is not None else str(j) for j in (wide, narrow)]
+        first, second = (repr(str(names[j])) if names is not None else str(j) for j in (wide, narrow))
         warn(
-            f"Column {called[0]} spreads {ratio:.0f} times as wide as column {called[1]}, and they share a length scale, "
+            f"Column {first} spreads {ratio:.0f} times as wide as column {second}, and they share a length scale, "
             "so that the latter says nothing: ard=True learns one for each, or bring them to like units first."
         )

@@ -162,26 +162,29 @@ class FeatureGPRegressor(JointGPRegressor):
                     "data are: its means or intervals are wrong there. More features help, and LocalGPRegressor "
                     "needs fewer."
                 )
-        self.report_ = Report(
-            n_samples=len(X),
-            n_features=self.n_features_in_,
-            method=f"one feature map for all points: {counted(self._width, 'feature')}, {counted(len(X), 'sample')}",
-            reason="the feature map was given",
-            divergence=divergence,
-            divergence_error=error,
-            tolerance=None,
-            tolerance_met=None,
-            n_probes=n_probes,
-            n_centers=0,
-            n_kernel_space=0,
-            n_components=self._width,
-            spacing=None,
-            radius=None,
-            median_neighbours=len(X),
-            hyperparameters={name: getattr(self, f"{name}_") for name in HYPERPARAMETERS},
-            seconds={},
-            model_bytes=int(self._posterior.n_bytes),
-            kind=FEATURES,
+        self.report_ = self._described(
+            Report(
+                n_samples=len(X),
+                n_features=self.n_features_in_,
+                method=f"one feature map for all points: {counted(self._width, 'feature')}, "
+                f"{counted(len(X), 'sample')}",
+                reason="the feature map was given",
+                divergence=divergence,
+                divergence_error=error,
+                tolerance=None,
+                tolerance_met=None,
+                n_probes=n_probes,
+                n_centers=0,
+                n_kernel_space=0,
+                n_components=self._width,
+                spacing=None,
+                radius=None,
+                median_neighbours=len(X),
+                hyperparameters={name: getattr(self, f"{name}_") for name in HYPERPARAMETERS},
+                seconds={},
+                model_bytes=int(self._posterior.n_bytes),
+                kind=FEATURES,
+            )
         )
 
     def _fit_source(self, source: Source) -> Self:

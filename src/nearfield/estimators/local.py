@@ -277,8 +277,7 @@ class LocalGPRegressor(GPRegressor):
         plan = fitted.predictor.plan
         self._fitted, self.learned_, self.y_mean_ = fitted, fitted.learned, fitted.y_mean
         self._set_hyperparameters(fitted.learned.kernel, fitted.learned.noise_variance)
-        hyperparameters = {**fitted.report.hyperparameters, "length_scale": self.length_scale_}
-        self.report_ = replace(fitted.report, n_features=self.n_features_in_, hyperparameters=hyperparameters)
+        self.report_ = self._described(fitted.report)
         self.spacing_, self.radius_, self.feature_map_ = fitted.spacing, plan.radius, plan.features
         self.centers_ = self._outer(fitted.centers)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -34,10 +33,4 @@ def report_table(model: Any) -> str:
     """HTML of the summary of a fitted model; nothing for a model that is not fitted."""
     if not hasattr(model, "kernel_"):
         return ""
-    summary = summarise(model)
-    rows = "".join(
-        f"<tr><th style='text-align:left;vertical-align:top;white-space:nowrap'>{escape(name)}</th>"
-        f"<td style='text-align:left'>{escape(text)}</td></tr>"
-        for name, text in summary.lines
-    )
-    return f"<table><caption style='text-align:left'>{escape(summary.title)}</caption><tbody>{rows}</tbody></table>"
+    return summarise(model).to_html()

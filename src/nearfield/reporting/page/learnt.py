@@ -176,10 +176,21 @@ def trials(model: Any) -> str:
         "trials",
         lambda ax: plots.error_against_cost(replace(report, trials=drawn, tolerance=tolerance), ax=ax),
         f"Error against cost of {len(drawn)} candidates{ring}",
-        f"Every candidate that was measured{ring}: {escape(report.reason)}.",
+        f"Every candidate that was measured{ring}: {escape(report.reason)}.{_cheaper(report, drawn)}",
     )
     table = _table(["candidate", "KL (nats per point)", "operations"], rows)
     return f"{chart}<details><summary>The {len(drawn)} candidates</summary>{table}</details>"
+
+
+def _cheaper(report: Report, drawn: Sequence[tuple[str, float, float]]) -> str:
+    """A sentence about candidates that are cheaper than the one chosen, and yet below the tolerance."""
+    costs = [cost for label, error, cost in drawn if label == report.method and error == report.divergence]
+    if not costs or report.tolerance is None:
+        return ""
+    below = [1 for _, error, cost in drawn if cost < costs[0] and error < report.tolerance]
+    if not below:
+        return ""
+    return " Cheaper ones below the line met the tolerance too narrowly for their error of measurement, or not in gaps."
 
 
 def _can_be_drawn(*values: float) -> bool:
