@@ -155,7 +155,7 @@ def recovery() -> None:
 def scores(X, y, X_test, y_test, length_scale: float, variance: float, noise: float) -> tuple[float, float]:
     gp = nf.ExactGPRegressor(length_scale=length_scale, signal_variance=variance, noise_variance=noise).fit(X, y)
     mean, std = gp.predict(X_test, return_std=True, include_noise=True)
-    return nf.metrics.rmse(y_test, mean), nf.metrics.mean_nll(y_test, mean, std**2)
+    return nf.metrics.rmse(y_test, mean), nf.metrics.mean_nll(y_test, mean, std=std)
 
 
 def uk_flats(folder: Path) -> None:

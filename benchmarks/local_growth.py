@@ -34,7 +34,7 @@ def one(n, kind, seed):
     return {
         "seconds": time.perf_counter() - start,
         "rmse": nf.metrics.rmse(y_test, mean),
-        "coverage": nf.metrics.coverage(y_test, mean, std**2),
+        "coverage": nf.metrics.coverage(y_test, mean, std=std),
         "stages": model.report_.seconds,
         "centres": model.report_.n_centers,
         "method": model.report_.method,

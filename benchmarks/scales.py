@@ -138,8 +138,8 @@ def main():
                 scores.append(
                     [
                         nf.metrics.rmse(test_y, mean),
-                        np.nan if variance is None else nf.metrics.mean_nll(test_y, mean, variance),
-                        np.nan if variance is None else nf.metrics.coverage(test_y, mean, variance),
+                        np.nan if variance is None else nf.metrics.mean_nll(test_y, mean, var=variance),
+                        np.nan if variance is None else nf.metrics.coverage(test_y, mean, var=variance),
                         seconds,
                     ]
                 )

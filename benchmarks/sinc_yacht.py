@@ -64,8 +64,8 @@ def yacht(folder: Path, n_splits: int = 5) -> None:
                     float(gp.signal_variance_),
                     float(gp.noise_variance_),
                     nf.metrics.rmse(y_test, mean),
-                    nf.metrics.mean_nll(y_test, mean, std**2),
-                    nf.metrics.coverage(y_test, mean, std**2),
+                    nf.metrics.mean_nll(y_test, mean, std=std),
+                    nf.metrics.coverage(y_test, mean, std=std),
                 )
             )
     table(("split", "hyperparameters", "l", "v", "s", "test RMSE", "mean NLL", "95 % coverage"), rows)

@@ -40,6 +40,8 @@ def entries() -> str:
     for heading, names in GROUPS.items():
         shown = [name for name in names if name in nearfield.__all__] or (others if heading == "Modules" else [])
         parts += [f"## {heading}", *(directive(name) for name in shown)] if shown else []
+    # The one module that is imported by its own name, since it needs xarray.
+    parts.append("::: nearfield.raster\n    options:\n      show_root_full_path: true\n      members: [fill]")
     return "\n\n".join(parts)
 
 

@@ -23,7 +23,7 @@ import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
-GALLERY = ("photograph", "seattle", "clock", "regions", "tolerance", "columns", "flats")
+GALLERY = ("globe", "photograph", "seattle", "clock", "regions", "tolerance", "columns", "flats")
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"]
 
 

@@ -36,7 +36,7 @@ def main():
         model = nf.LocalGPRegressor(n_scales=1, ard=True, random_state=0).fit(X[train], warmth[train])
         mean, std = model.predict(X, return_std=True, include_noise=True)
         rmse = nf.metrics.rmse(warmth[test], mean[test])
-        inside = nf.metrics.coverage(warmth[test], mean[test], std[test] ** 2)
+        inside = nf.metrics.coverage(warmth[test], mean[test], std=std[test])
         print(f"{name:14} RMSE {rmse:.3f} K, 95 % intervals cover {100 * inside:.1f} %")
         maps[f"{name}: RMSE {rmse:.3f} K"] = abs(mean - warmth)
 

@@ -44,15 +44,15 @@ def main():
 def compare_transforms():
     """Print the held-out NLL of each transformation of the target."""
     data = airports.load()
-    X, elevation, train, test = data.points, data.elevation, data.train, data.test
+    X, elevation, train, test = data.places, data.elevation, data.train, data.test
     for name, (transform, log_derivative) in TRANSFORMS.items():
-        model = nf.LocalGPRegressor(n_scales=1, tolerance=1e-2, random_state=0).fit(
+        model = nf.LocalGPRegressor(metric="sphere", n_scales=1, tolerance=1e-2, random_state=0).fit(
             X[train], transform(elevation[train])
         )
         mean, std = model.predict(X[test], return_std=True, include_noise=True)
         truth = transform(elevation[test])
-        nll = nf.metrics.mean_nll(truth, mean, std**2) - log_derivative(elevation[test]).mean()
-        covered = nf.metrics.coverage(truth, mean, std**2)
+        nll = nf.metrics.mean_nll(truth, mean, std=std) - log_derivative(elevation[test]).mean()
+        covered = nf.metrics.coverage(truth, mean, std=std)
         print(f"{name:20} NLL {nll:.3f}, 95 % coverage {100 * covered:.1f} %", flush=True)
 
 
@@ -60,10 +60,11 @@ def compare_with_exact():
     """Print the true distance at the test points."""
     data = airports.load()
     model = airports.fit(data)
-    X, train, test = data.points, data.train, data.test
+    X, train, test = data.places, data.train, data.test
     print("Fitting the exact GP at the same hyperparameters", end=" ... ", flush=True)
     start = time.perf_counter()
     exact = nf.ExactGPRegressor(
+        metric="sphere",
         length_scale=model.length_scale_,
         signal_variance=model.signal_variance_,
         noise_variance=model.noise_variance_,

@@ -33,8 +33,8 @@ def main():
         model = nf.LocalGPRegressor(n_scales=n_scales, tolerance=1e-2, n_restarts=0, random_state=0)
         model.fit(X[train], price[train])
         mean, std = model.predict(X[~train], return_std=True, include_noise=True)
-        rmse, nll = nf.metrics.rmse(price[~train], mean), nf.metrics.mean_nll(price[~train], mean, std**2)
-        inside = nf.metrics.coverage(price[~train], mean, std**2)
+        rmse, nll = nf.metrics.rmse(price[~train], mean), nf.metrics.mean_nll(price[~train], mean, std=std)
+        inside = nf.metrics.coverage(price[~train], mean, std=std)
         scales = ", ".join(f"{scale:.2g} km" for scale in np.sort(np.atleast_1d(model.length_scale_)))
         print(f"{scales:30} RMSE {rmse:.3f}, NLL {nll:.3f}, 95 % intervals cover {100 * inside:.1f} %")
 

@@ -29,7 +29,7 @@ def main():
     model = nf.LocalGPRegressor(n_scales=1, tolerance=1e-2, random_state=0).fit(pixels[seen], colours[seen])
     mean, std = model.predict(pixels, return_std=True, include_noise=True)
     error = nf.metrics.rmse(colours[~seen], mean[~seen])
-    inside = nf.metrics.coverage(colours[~seen], mean[~seen], std[~seen] ** 2)
+    inside = nf.metrics.coverage(colours[~seen], mean[~seen], std=std[~seen])
     print(f"{seen.sum()} pixels seen, {(~seen).sum()} predicted; length scale {model.length_scale_:.1f} pixels")
     print(f"RMSE {error:.3f} of full brightness; 95 % intervals cover {100 * inside:.1f} %")
     print(model.report_)

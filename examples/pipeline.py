@@ -28,7 +28,7 @@ def main():
 
     mean, std = search.best_estimator_.predict(X_test, return_std=True, include_noise=True)
     print(f"Held-out RMSE {nf.metrics.rmse(y_test, mean):.3f} K,", end=" ")
-    print(f"95 % intervals cover {100 * nf.metrics.coverage(y_test, mean, std**2):.1f} %")
+    print(f"95 % intervals cover {100 * nf.metrics.coverage(y_test, mean, std=std):.1f} %")
     print()
     print(search.best_estimator_[-1].report_)
 

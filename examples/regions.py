@@ -47,7 +47,7 @@ def scores(model, X, y, out):
     """RMSE, NLL and coverage (cube root of metres) on rows held out, after a fit to the others."""
     mean, std = clone(model).fit(X[~out], y[~out]).predict(X[out], return_std=True, include_noise=True)
     metrics = (nf.metrics.mean_nll, nf.metrics.coverage)
-    return nf.metrics.rmse(y[out], mean), *(metric(y[out], mean, std**2) for metric in metrics)
+    return nf.metrics.rmse(y[out], mean), *(metric(y[out], mean, std=std) for metric in metrics)
 
 
 def draw(path, rows, folds):

@@ -29,7 +29,7 @@ def main():
     mean, std = model.predict(days[:, None], return_std=True, include_noise=True)
     print(model.report_)
     print(f"Length scales: {', '.join(f'{scale:.1f} days' for scale in np.sort(np.atleast_1d(model.length_scale_)))}")
-    inside = nf.metrics.coverage(warmth[gap], mean[gap], std[gap] ** 2)
+    inside = nf.metrics.coverage(warmth[gap], mean[gap], std=std[gap])
     print(
         f"In the gap: RMSE {nf.metrics.rmse(warmth[gap], mean[gap]):.1f} K, 95 % intervals cover {100 * inside:.1f} %"
     )

@@ -72,7 +72,18 @@ OPTIONS = {
         "--seed",
         "--n-jobs",
     ),
-    "predict": ("--level", "--latent", "--id", "--all", "--prefix", "--batch-size", "--encoding", "--json"),
+    "predict": (
+        "--level",
+        "--latent",
+        "--noise",
+        "--id",
+        "--all",
+        "--none",
+        "--prefix",
+        "--batch-size",
+        "--encoding",
+        "--json",
+    ),
     "evaluate": (
         "--target",
         "--hold-out",
@@ -86,7 +97,19 @@ OPTIONS = {
     "info": ("--json",),
     "report": ("--title", "--target", "--encoding"),
 }
-FLAGS = ("--latent", "--all", "--json", "--spatial-blocks", "--ard", "--no-ard", "--scale")
+FLAGS = (
+    "--latent",
+    "--noise",
+    "--all",
+    "--none",
+    "--sphere",
+    "--no-sphere",
+    "--json",
+    "--spatial-blocks",
+    "--ard",
+    "--no-ard",
+    "--scale",
+)
 
 
 _INTERNAL = re.compile(

@@ -96,6 +96,7 @@ def sources() -> dict[str, Any]:
         "sketches": nf.LocalGPRegressor(**{**local, "features": sketches, "radius": None}).fit(wide, y),
         "scales": nf.LocalGPRegressor(**two, random_state=0).fit(X, y),
         "paper": nf.LocalGPRegressor.from_paper(16, sampling="tensor_srht", **FIXED, random_state=0).fit(X, y),
+        "sphere": nf.LocalGPRegressor(**local, metric="sphere").fit(X, y),
         "exact": nf.ExactGPRegressor(**FIXED).fit(X, y),
         "learnt": nf.ExactGPRegressor(random_state=0, n_restarts=0, ard=True).fit(X[:30], y[:30]),
         "targets": nf.ExactGPRegressor(**two).fit(X, both),
@@ -202,6 +203,8 @@ def use(model: Any, rng: random.Random, path: Path, page: bool) -> None:
     d = model.n_features_in_
     drawn = np.random.default_rng(rng.randrange(2**32))
     points = np.concatenate([drawn.uniform(0, 8, (6, d)), drawn.uniform(-100, 100, (2, d)), np.full((1, d), 1e6)])
+    if model.metric_ == "sphere":
+        points = np.clip(points, -90, 90)
     try:
         mean, std = model.predict(points, return_std=True, include_noise=rng.random() < 0.5)
     except ValueError as error:

@@ -45,7 +45,7 @@ def test_rmse():
 def test_mean_nll_is_that_of_scipy():
     rng = np.random.RandomState(0)
     y, mean, var = rng.randn(20), rng.randn(20), rng.uniform(0.1, 2, 20)
-    assert_allclose(metrics.mean_nll(y, mean, var), -norm.logpdf(y, mean, np.sqrt(var)).mean())
+    assert_allclose(metrics.mean_nll(y, mean, var=var), -norm.logpdf(y, mean, np.sqrt(var)).mean())
 
 
 @pytest.mark.parametrize(("y", "mean", "std"), [(0.4, 0.0, 1.0), (-2.0, 1.0, 0.5), (3.0, 3.0, 2.0)])
@@ -53,29 +53,29 @@ def test_crps_is_the_integral_of_its_definition(y, mean, std):
     lower, upper = min(y, mean - 12 * std), max(y, mean + 12 * std)
     below = quad(lambda x: norm.cdf(x, mean, std) ** 2, lower, y)[0]
     above = quad(lambda x: norm.sf(x, mean, std) ** 2, y, upper)[0]
-    assert_allclose(metrics.crps([y], [mean], [std**2]), below + above, rtol=1e-6)
+    assert_allclose(metrics.crps([y], [mean], std=[std]), below + above, rtol=1e-6)
 
 
 def test_crps_tends_to_the_absolute_error_without_uncertainty():
-    assert_allclose(metrics.crps([1.0], [3.5], [1e-20]), 2.5)
+    assert_allclose(metrics.crps([1.0], [3.5], var=[1e-20]), 2.5)
 
 
 def test_coverage():
     y = np.random.RandomState(0).randn(20_000)
     zeros, ones = np.zeros(20_000), np.ones(20_000)
     for level in (0.5, 0.95):
-        assert abs(metrics.coverage(y, zeros, ones, level) - level) < 0.01
-    assert metrics.coverage([0.0, 5.0], [0.0, 0.0], [1.0, 1.0]) == 0.5
+        assert abs(metrics.coverage(y, zeros, std=ones, level=level) - level) < 0.01
+    assert metrics.coverage([0.0, 5.0], [0.0, 0.0], var=[1.0, 1.0]) == 0.5
 
 
 @pytest.mark.parametrize("score", [metrics.mean_nll, metrics.crps, metrics.coverage])
 def test_bad_variances_and_shapes_are_named(score):
     with pytest.raises(ValueError, match="'var' argument must be positive"):
-        score([1.0], [1.0], [0.0])
+        score([1.0], [1.0], var=[0.0])
     with pytest.raises(ValueError, match=r"one shape.*mean \(2,\)"):
-        score([1.0], [1.0, 2.0], [1.0])
+        score([1.0], [1.0, 2.0], std=[1.0])
     with pytest.raises(ValueError, match="'mean' argument has values that are not finite"):
-        score([1.0], [np.nan], [1.0])
+        score([1.0], [np.nan], std=[1.0])
 
 
 def test_a_column_against_a_row_is_not_broadcast():
@@ -85,9 +85,28 @@ def test_a_column_against_a_row_is_not_broadcast():
 
 def test_bad_level():
     with pytest.raises(ValueError, match="between 0 and 1"):
-        metrics.coverage([1.0], [1.0], [1.0], level=95)
+        metrics.coverage([1.0], [1.0], std=[1.0], level=95)
 
 
 def test_kl_refuses_a_variance_of_zero():
     with pytest.raises(ValueError, match="'var_ref'"):
         metrics.kl_divergence([1.0], [1.0], [1.0], [0.0])
+
+
+@pytest.mark.parametrize("score", [metrics.mean_nll, metrics.crps, metrics.coverage])
+def test_spreads_go_by_name(score):
+    y, mean, std = np.array([0.0, 1.0, 4.0]), np.zeros(3), np.full(3, 1.7)
+    by_name = score(y, mean, std=std)
+    assert by_name == pytest.approx(score(y, mean, var=std**2))
+    with pytest.warns(FutureWarning, match=r"is a variance now.*say std= or var="):
+        assert score(y, mean, std**2) == pytest.approx(by_name)
+    for wrong in ({}, {"std": std, "var": std}):
+        with pytest.raises(TypeError, match="either std= or var="):
+            score(y, mean, **wrong)
+    with pytest.raises(TypeError, match="either std= or var="):
+        score(y, mean, std, var=std)
+
+
+def test_the_level_may_still_come_fourth():
+    with pytest.warns(FutureWarning, match="is a variance now"):
+        assert metrics.coverage([0.0, 1.0], [0.0, 0.0], [1.0, 1.0], 0.5) == 0.5

@@ -361,7 +361,7 @@ def record(data, family, setting, kl, seconds, y_test, mean, variance):
         "kl": kl,
         "seconds": seconds,
         "rmse": float(nf.metrics.rmse(y_test, mean)),
-        "nll": float(nf.metrics.mean_nll(y_test, mean, variance)),
+        "nll": float(nf.metrics.mean_nll(y_test, mean, var=variance)),
     }
 
 
@@ -406,7 +406,7 @@ def grow_one(family, size, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         (mean, variance), seconds = common.timed(lambda: growers()[family](X, y, X_test, PLANE))
-    nll = None if variance is None else float(nf.metrics.mean_nll(y_test, mean, variance))
+    nll = None if variance is None else float(nf.metrics.mean_nll(y_test, mean, var=variance))
     rmse = float(nf.metrics.rmse(y_test, mean))
     print(json.dumps({"n": size, "family": family, "seconds": seconds, "rmse": rmse, "nll": nll}))
 

@@ -1,4 +1,7 @@
-"""Scores of predictive distributions, all Gaussian and one per test point."""
+"""Scores of predictive distributions, all Gaussian and one per test point.
+
+Spreads go by name: `std=` as `predict(..., return_std=True, include_noise=True)` gives it, or `var=`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from .common.types import Floats
+from .common.warnings import warn
+
+Spread = ArrayLike | None
 
 
 def kl_divergence(mean: ArrayLike, var: ArrayLike, mean_ref: ArrayLike, var_ref: ArrayLike) -> Floats:
@@ -39,30 +45,68 @@ def rmse(y: ArrayLike, mean: ArrayLike) -> float:
     return float(np.sqrt(np.mean((y - mean) ** 2)))
 
 
-def mean_nll(y: ArrayLike, mean: ArrayLike, var: ArrayLike) -> float:
-    """Mean negative log likelihood of observations `y` under `N(mean, var)`; `var` includes the noise."""
-    y, mean, var = _together(y=y, mean=mean, var=var)
-    _require_positive(var=var)
+def mean_nll(y: ArrayLike, mean: ArrayLike, *spread: ArrayLike, std: Spread = None, var: Spread = None) -> float:
+    """Mean negative log likelihood of observations `y` under `N(mean, std^2)`.
+
+    Parameters
+    ----------
+    y, mean : arrays of one shape
+    std, var : array of that shape
+        Standard deviations or variances of observations, noise included: one of the two, by name.
+
+    Returns
+    -------
+    nll : float, in nats
+    """
+    y, mean, var = _with_variance("mean_nll", y, mean, spread, std, var)
     return float(np.mean(0.5 * (np.log(2 * np.pi * var) + (y - mean) ** 2 / var)))
 
 
-def crps(y: ArrayLike, mean: ArrayLike, var: ArrayLike) -> float:
-    """Mean continuous ranked probability score of observations `y` under `N(mean, var)`, in the units of `y`."""
-    y, mean, var = _together(y=y, mean=mean, var=var)
-    _require_positive(var=var)
+def crps(y: ArrayLike, mean: ArrayLike, *spread: ArrayLike, std: Spread = None, var: Spread = None) -> float:
+    """Mean continuous ranked probability score of observations `y` under `N(mean, std^2)`, in the units of `y`.
+
+    Parameters are those of `mean_nll`.
+    """
+    y, mean, var = _with_variance("crps", y, mean, spread, std, var)
     std = np.sqrt(var)
     z = (y - mean) / std
     density = np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
     return float(np.mean(std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))))
 
 
-def coverage(y: ArrayLike, mean: ArrayLike, var: ArrayLike, level: float = 0.95) -> float:
-    """Share of observations `y` inside the central interval of probability `level` of `N(mean, var)`."""
-    y, mean, var = _together(y=y, mean=mean, var=var)
-    _require_positive(var=var)
+def coverage(
+    y: ArrayLike, mean: ArrayLike, *spread: ArrayLike, level: float = 0.95, std: Spread = None, var: Spread = None
+) -> float:
+    """Share of observations `y` inside the central interval of probability `level` of `N(mean, std^2)`.
+
+    Further parameters are those of `mean_nll`.
+    """
+    if len(spread) == 2:  # the level used to come fourth
+        level = float(np.asarray(spread[-1]))
+        spread = spread[:1]
+    y, mean, var = _with_variance("coverage", y, mean, spread, std, var)
     if not 0 < level < 1:
         raise ValueError(f"The 'level' argument must lie between 0 and 1. Got {level!r}.")
     return float(np.mean(np.abs(y - mean) <= ndtri(0.5 + level / 2) * np.sqrt(var)))
+
+
+def _with_variance(
+    name: str, y: ArrayLike, mean: ArrayLike, spread: tuple[ArrayLike, ...], std: Spread, var: Spread
+) -> tuple[Floats, ...]:
+    """Observations, means and variances, of spreads that were given by name, or without one as variances."""
+    if len(spread) > 1 or len(spread) + (std is not None) + (var is not None) != 1:
+        raise TypeError(f"{name} takes either std= or var=, by name.")
+    if spread:
+        warn(
+            f"The third argument of metrics.{name} is a variance now, and will be a standard deviation in the next "
+            "release, as everywhere else: say std= or var=.",
+            FutureWarning,
+        )
+        var = spread[0]
+    given = {"var": var} if std is None else {"std": std}
+    y, mean, amount = _together(y=y, mean=mean, **given)
+    _require_positive(**{next(iter(given)): amount})
+    return y, mean, amount if std is None else amount**2
 
 
 def _together(**arguments: ArrayLike) -> tuple[Floats, ...]:

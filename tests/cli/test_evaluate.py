@@ -18,13 +18,13 @@ def test_scores_of_rows_held_out(runs, csv, rows):
     (test,) = split(120, 0.2, None, None, 5)
     assert len(test) == 24
     train = np.setdiff1d(np.arange(120), test)
-    gp = nf.ExactGPRegressor(random_state=5).fit(places[train], target[train])
+    gp = nf.ExactGPRegressor(metric="sphere", random_state=5).fit(places[train], target[train])
     mean, std = gp.predict(places[test], return_std=True, include_noise=True)
     scores = result["all"]
     assert scores["rmse"] == pytest.approx(nf.metrics.rmse(target[test], mean), rel=1e-6)
-    assert scores["nll"] == pytest.approx(nf.metrics.mean_nll(target[test], mean, std**2), rel=1e-6)
-    assert scores["crps"] == pytest.approx(nf.metrics.crps(target[test], mean, std**2), rel=1e-6)
-    assert scores["coverage"] == nf.metrics.coverage(target[test], mean, std**2)
+    assert scores["nll"] == pytest.approx(nf.metrics.mean_nll(target[test], mean, std=std), rel=1e-6)
+    assert scores["crps"] == pytest.approx(nf.metrics.crps(target[test], mean, std=std), rel=1e-6)
+    assert scores["coverage"] == nf.metrics.coverage(target[test], mean, std=std)
     expected = np.sqrt(np.mean((target[test] - target[train].mean()) ** 2))
     assert result["rmse_of_the_mean"] == pytest.approx(expected)
     assert result["folds"][0]["train"] == 96
@@ -157,3 +157,28 @@ def test_a_table_that_does_not_suit_the_model(fails, model, tmp_path):
     assert "no column 'lat'" in fails("evaluate", path, "--model", model)
     path.write_text("lon,lat,temp\n1,2,\n")
     assert "no row with 'temp'" in fails("evaluate", path, "--model", model)
+
+
+@pytest.mark.parametrize("options", [[], ["--no-sphere", "--ard", "--scale"]])
+def test_folds_learn_once_unless_told_otherwise(runs, csv, monkeypatch, options):
+    from nearfield.cli import models
+
+    made = []
+    real = models.make
+
+    def watched(*arguments):
+        made.append(real(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(models, "make", watched)
+    once = json.loads(runs("evaluate", csv, *OPTIONS, *options, "--folds", "3", "--json")[0])
+    learnt = [m.model.learned_.n_evaluations > 0 for m in made]
+    assert learnt == [True, False, False]
+    for m in made[1:]:
+        np.testing.assert_allclose(m.model.kernel_.length_scales, made[0].model.kernel_.length_scales, rtol=1e-12)
+        assert m.model.noise_variance_ == made[0].model.noise_variance_
+    made.clear()
+    anew = json.loads(runs("evaluate", csv, *OPTIONS, *options, "--folds", "3", "--relearn", "--json")[0])
+    assert all(m.model.learned_.n_evaluations > 0 for m in made)
+    assert once["folds"][0] == anew["folds"][0]
+    assert once["all"]["rmse"] == pytest.approx(anew["all"]["rmse"], rel=0.2)

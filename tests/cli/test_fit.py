@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def test_a_model_comes_out_that_python_can_open(fit, rows):
     assert notes == ""
     assert "temp from lon, lat: 120 rows" in printed
     assert "hyperparameters" in printed
-    direct = nf.LocalGPRegressor(random_state=0).fit(places, target)
+    direct = nf.LocalGPRegressor(metric="sphere", random_state=0).fit(places, target)
     model.__dict__.pop("feature_names_in_")
     np.testing.assert_allclose(model.predict(places), direct.predict(places), rtol=1e-9)
 
@@ -100,7 +101,7 @@ def test_the_methods_and_their_units(csv, tmp_path, runs, rows, method, cls):
     other = tmp_path / "other.csv"
     table = np.column_stack([places * [1.0, 1000.0], target]).tolist()
     other.write_text("lon,lat,temp\n" + "\n".join(",".join(map(repr, row)) for row in table))
-    options = ["--target", "temp", "--features", "lon,lat", "--method", method, "--scale", "--ard"]
+    options = ["--target", "temp", "--features", "lon,lat", "--no-sphere", "--method", method, "--scale", "--ard"]
     models = []
     for path in (csv, other):
         runs("fit", path, *options, "--out", tmp_path / "m.nf")
@@ -116,10 +117,37 @@ def test_the_methods_and_their_units(csv, tmp_path, runs, rows, method, cls):
 
 
 def test_coordinates_keep_their_units_and_share_a_length_scale(fit):
-    model, *_ = fit("--features", "lon,lat", "--method", "exact")
+    model, *_ = fit("--features", "lon,lat", "--method", "exact", "--no-sphere")
     assert np.ndim(model.length_scale_) == 0
-    model, *_ = fit("--features", "lon,lat", "--one-hot", "town", "--method", "exact")
+    model, *_ = fit("--features", "lon,lat", "--one-hot", "town", "--method", "exact", "--no-sphere")
     assert np.shape(model.length_scale_) == (4,)
+
+
+def test_longitude_and_latitude_are_places_on_the_earth(fit, csv, runs, tmp_path):
+    model, printed, _ = fit("--features", "lat,lon", "--one-hot", "town", "--method", "exact")
+    assert model.metric_ == "sphere"
+    assert model.feature_names_in_.tolist() == ["lon", "lat", "town=Bath", "town=York"]
+    assert np.shape(model.length_scale_) == (3,)  # one in km, and one for each category
+    assert "distances are in km on the earth" in printed
+    text = Path(csv).read_text()
+    (tmp_path / "metres.csv").write_text(text.replace("\nS000,", "\nS000,500"))
+    runs("fit", tmp_path / "metres.csv", "-t", "temp", "-f", "lon,lat", "--method", "exact", "-o", tmp_path / "m.nf")
+    assert nf.load(tmp_path / "m.nf").metric_ == "euclidean"  # no degrees
+    (tmp_path / "other.csv").write_text(text.replace("lon,lat", "a,b"))
+    runs(
+        "fit",
+        tmp_path / "other.csv",
+        "-t",
+        "temp",
+        "-f",
+        "a,b",
+        "--sphere",
+        "--method",
+        "exact",
+        "-o",
+        tmp_path / "m.nf",
+    )
+    assert nf.load(tmp_path / "m.nf").metric_ == "sphere"
 
 
 def test_text_becomes_columns_on_request(fit):

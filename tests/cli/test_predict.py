@@ -26,7 +26,7 @@ def numbers(rows, *columns):
 
 
 def test_predictions_are_those_of_the_model(runs, model, csv, rows):
-    out, err = runs("predict", model, csv)
+    out, err = runs("predict", model, csv, "--id", "station", "--noise")
     header, cells = parse(out)
     assert header == ["station", "mean", "std", "lower", "upper"]
     assert [row[0] for row in cells] == [f"S{i:03}" for i in range(120)]
@@ -38,8 +38,19 @@ def test_predictions_are_those_of_the_model(runs, model, csv, rows):
     np.testing.assert_allclose(numbers(cells, 1, 2, 3, 4), expected, rtol=1e-12)
 
 
+def test_columns_stay_unless_told_otherwise_and_noise_is_said(runs, model, csv, lines):
+    out, err = runs("predict", model, csv)
+    header, cells = parse(out)
+    assert header == [*lines[0].split(","), "mean", "std", "lower", "upper"]
+    assert [",".join(row[:5]) for row in cells] == lines[1:]
+    assert "those of observations; the next release gives the function's unless you say --noise" in err
+    none, err = runs("predict", model, csv, "--none", "--noise")
+    assert parse(none)[1] == [row[5:] for row in cells]
+    assert err == ""
+
+
 def test_the_function_itself_and_other_levels(runs, model, csv, rows):
-    _, cells = parse(runs("predict", model, csv, "--latent", "--level", "0.5")[0])
+    _, cells = parse(runs("predict", model, csv, "--id", "station", "--latent", "--level", "0.5")[0])
     gp = nf.load(model)
     del gp.feature_names_in_
     mean, std = gp.predict(rows[0], return_std=True)
@@ -49,8 +60,8 @@ def test_the_function_itself_and_other_levels(runs, model, csv, rows):
 
 @pytest.mark.parametrize("size", [1, 7, 120, 1000])
 def test_batches_change_nothing(runs, model, csv, size):
-    whole = numbers(parse(runs("predict", model, csv)[0])[1], 1, 2, 3, 4)
-    parts = numbers(parse(runs("predict", model, csv, "--batch-size", size)[0])[1], 1, 2, 3, 4)
+    whole = numbers(parse(runs("predict", model, csv, "--id", "station")[0])[1], 1, 2, 3, 4)
+    parts = numbers(parse(runs("predict", model, csv, "--id", "station", "--batch-size", size)[0])[1], 1, 2, 3, 4)
     np.testing.assert_allclose(parts, whole, rtol=1e-9)
 
 
@@ -73,15 +84,17 @@ def test_columns_that_are_kept(runs, model, csv, lines):
 def test_columns_may_stand_in_another_order_and_among_others(runs, model, csv, tmp_path, lines):
     other = tmp_path / "other.csv"
     other.write_text("\n".join(";".join([*(line.split(",")[i] for i in (3, 2, 1)), "more"]) for line in lines))
-    header, cells = parse(runs("predict", model, other)[0], ";")  # a pipe speaks as it is spoken to
+    header, cells = parse(runs("predict", model, other, "--none")[0], ";")  # a pipe speaks as it is spoken to
     assert header == ["mean", "std", "lower", "upper"]
-    np.testing.assert_array_equal(numbers(cells, 0), numbers(parse(runs("predict", model, csv)[0])[1], 1))
+    np.testing.assert_array_equal(
+        numbers(cells, 0), numbers(parse(runs("predict", model, csv, "--id", "station")[0])[1], 1)
+    )
 
 
 def test_rows_with_missing_values_stay_and_are_counted(runs, model, tmp_path):
     path = tmp_path / "gaps.csv"
     path.write_text("station,lon,lat\nA,1,2\nB,,2\nC,1,NaN\nD,3,4\n")
-    out, err = runs("predict", model, path)
+    out, err = runs("predict", model, path, "--id", "station", "--noise")
     _, cells = parse(out)
     assert [row[0] for row in cells] == ["A", "B", "C", "D"]
     assert [row[1:] == ["", "", "", ""] for row in cells] == [False, True, True, False]
@@ -92,7 +105,7 @@ def test_categories_unknown_to_the_model(runs, csv, tmp_path):
     runs("fit", csv, "-t", "temp", "-f", "lon,lat", "--one-hot", "town", "--method", "exact", "-o", tmp_path / "m.nf")
     path = tmp_path / "new.csv"
     path.write_text("town,lat,lon\nYork,1,2\nHull,1,2\n,1,2\nBath,1,2\n")
-    out, err = runs("predict", tmp_path / "m.nf", path)
+    out, err = runs("predict", tmp_path / "m.nf", path, "--none")
     means = [row[0] for row in parse(out)[1]]
     assert means[1] == means[2] == ""
     assert means[0] != means[3]
@@ -105,17 +118,17 @@ def test_categories_unknown_to_the_model(runs, csv, tmp_path):
 
 
 def test_files_of_every_kind(runs, model, csv, tmp_path):
-    plain, _ = runs("predict", model, csv)
-    runs("predict", model, csv, "--out", tmp_path / "p.csv")
+    plain, _ = runs("predict", model, csv, "--id", "station")
+    runs("predict", model, csv, "--id", "station", "--out", tmp_path / "p.csv")
     assert (tmp_path / "p.csv").read_text() == plain
-    runs("predict", model, csv, "--out", tmp_path / "p.tsv.gz")
+    runs("predict", model, csv, "--id", "station", "--out", tmp_path / "p.tsv.gz")
     assert gzip.decompress((tmp_path / "p.tsv.gz").read_bytes()).decode() == plain.replace(",", "\t")
     pq = pytest.importorskip("pyarrow.parquet")
     runs("predict", model, csv, "--all", "--out", tmp_path / "p.parquet")
     table = pq.read_table(tmp_path / "p.parquet")
     assert table.num_rows == 120
     assert repr(table["mean"][5].as_py()) == plain.splitlines()[6].split(",")[1]
-    again, _ = runs("predict", model, tmp_path / "p.parquet", "--prefix", "p_")
+    again, _ = runs("predict", model, tmp_path / "p.parquet", "--prefix", "p_", "--id", "station")
     assert again.splitlines()[1:] == plain.splitlines()[1:]
 
 
@@ -129,7 +142,7 @@ def test_the_summary_for_machines(runs, model, csv, tmp_path):
 
 def test_a_header_alone_gives_a_header_alone(runs, model, tmp_path):
     (tmp_path / "head.csv").write_text("lat,lon\n")
-    out, err = runs("predict", model, tmp_path / "head.csv")
+    out, err = runs("predict", model, tmp_path / "head.csv", "--none")
     assert out == "mean,std,lower,upper\n"
     assert "no rows" in err
 
@@ -139,7 +152,7 @@ def test_models_saved_in_python(runs, rows, csv, tmp_path):
     gp = nf.ExactGPRegressor(length_scale=1.0, signal_variance=1.0, noise_variance=0.1)
     nf.save(gp.fit(places, np.column_stack([target, -target])), tmp_path / "m.nf")
     (tmp_path / "two.csv").write_text("u,v\n1,2\n")
-    header, cells = parse(runs("predict", tmp_path / "m.nf", tmp_path / "two.csv")[0])
+    header, cells = parse(runs("predict", tmp_path / "m.nf", tmp_path / "two.csv", "--none")[0])
     assert header[:2] == ["mean_0", "std_0"]
     assert header[4:6] == ["mean_1", "std_1"]
     np.testing.assert_allclose(numbers(cells, 0, 4), gp.predict([[1, 2]]))
@@ -151,7 +164,7 @@ def test_models_saved_in_python(runs, rows, csv, tmp_path):
 def test_a_pipe_gives_as_many_rows_as_it_takes(model, lines):
     table = "\n".join([lines[0], *lines[1:] * 30]) + "\n"
     done = subprocess.run(
-        [sys.executable, "-m", "nearfield", "predict", model, "-", "--batch-size", "1000"],
+        [sys.executable, "-m", "nearfield", "predict", model, "-", "--noise", "--batch-size", "1000"],
         input=table, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -166,7 +179,7 @@ def test_a_closed_pipe_ends_it_without_a_word(model, lines, tmp_path):
         [sys.executable, "-m", "nearfield", "predict", model, tmp_path / "big.csv", "--batch-size", "100"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    assert process.stdout.readline() == "station,mean,std,lower,upper\n"
+    assert process.stdout.readline() == "station,lon,lat,town,temp,mean,std,lower,upper\n"
     process.stdout.close()
     err = process.stderr.read()
     process.stderr.close()
@@ -267,3 +280,17 @@ def test_a_model_without_names_needs_the_right_number_of_columns(fails, rows, cs
     assert "cannot be read here" in fails("predict", tmp_path / "m.nf", csv)
     nf.save(gp, tmp_path / "m.nf", {"columns": [{"name": "lon", "kind": "number"}]})
     assert "other columns" in fails("predict", tmp_path / "m.nf", csv)
+
+
+def test_rows_far_outside_are_counted_once(runs, model, tmp_path):
+    rows = "".join(f"{i % 9},{80 if i in (30, 50) else 5}\n" for i in range(60))
+    (tmp_path / "t.csv").write_text(f"lon,lat\n{rows}")
+    _, err = runs("predict", model, tmp_path / "t.csv", "--noise", "--batch-size", "10")
+    assert "2 of 60 points lie more than 3 length scales outside of the data, the first of them in row 31" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_latitudes_beyond_the_pole_are_one_line(fails, model, tmp_path):
+    (tmp_path / "t.csv").write_text("lon,lat\n1,2\n3,95\n")
+    message = fails("predict", model, tmp_path / "t.csv", "--out", tmp_path / "o.csv")
+    assert "column 'lat' must hold latitudes from -90 to 90 in degrees. Got 95 in row 2" in message

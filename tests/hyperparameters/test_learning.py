@@ -168,7 +168,7 @@ def local_scores(kernel, noise, X, y, n_train=10_000, n_test=3844, n_near=200):
         mu, var = posterior.mean_and_variance(X[n_train + i : n_train + i + 1])
         mean[i], variance[i] = mu[0, 0], var[0] + noise
     truth = y[n_train : n_train + n_test]
-    return metrics.rmse(truth, mean), metrics.mean_nll(truth, mean, variance)
+    return metrics.rmse(truth, mean), metrics.mean_nll(truth, mean, var=variance)
 
 
 def test_columns_that_do_not_matter_get_long_length_scales():

@@ -17,7 +17,8 @@ def test_a_frame_has_the_index_of_its_data():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=["a", "b"], index=[f"row {i}" for i in range(50)])
     model = nf.ExactGPRegressor(**FIXED).fit(frame, Y[:, 0])
-    answer = model.predict_frame(frame[10:13], level=0.8)
+    with pytest.warns(FutureWarning, match="predict_frame includes noise .* say include_noise=True"):
+        answer = model.predict_frame(frame[10:13], level=0.8)
     mean, std = model.predict(frame[10:13], return_std=True, include_noise=True)
     assert list(answer.index) == ["row 10", "row 11", "row 12"]
     assert list(answer) == ["mean", "std", "lower", "upper"]
@@ -72,8 +73,8 @@ def test_a_frame_of_rows_whose_number_is_not_known_yet():
     dd = pytest.importorskip("dask.dataframe")
     frame = pd.DataFrame(X, columns=["a", "b"])
     model = nf.LocalGPRegressor(**FIXED).fit(frame, Y[:, 0])
-    answer = model.predict_frame(dd.from_pandas(frame, npartitions=2))
-    np.testing.assert_allclose(answer, model.predict_frame(frame))
+    answer = model.predict_frame(dd.from_pandas(frame, npartitions=2), include_noise=True)
+    np.testing.assert_allclose(answer, model.predict_frame(frame, include_noise=True))
 
 
 def test_the_repr_names_what_was_changed():
@@ -95,11 +96,12 @@ def test_notebooks_show_the_report_of_a_fitted_model():
 
 def test_notebooks_show_the_hyperparameters_of_models_without_a_report():
     model = nf.ExactGPRegressor(length_scale=[1.0, 2.5], noise_variance=0.09, signal_variance=1.0).fit(X, Y)
-    assert "[1, 2.5]" in model._repr_mimebundle_()["text/html"]
+    shown = model._repr_mimebundle_()["text/html"]
+    assert "<pre>    length scale\nx0             1\nx1           2.5</pre>" in shown
 
 
 def test_feature_maps_have_a_short_repr_and_reports_their_degree():
-    given = {**FIXED, "spacing": 1.0, "radius": 2.0}
+    given = {**FIXED, "spacing": 1.0, "radius": 4.0}
     model = nf.LocalGPRegressor(**given, features=nf.TaylorFeatures(6)).fit(X, Y)
     assert repr(model.feature_map_) == "LocalFeatures(Taylor of degree 6, 28 columns)"
     assert model.report_.degrees == (6,)
@@ -110,3 +112,9 @@ def test_feature_maps_have_a_short_repr_and_reports_their_degree():
     model = nf.LocalGPRegressor(**given, features=nf.MaclaurinFeatures(32), random_state=0).fit(X, Y)
     assert repr(model.feature_map_) == "LocalFeatures(Maclaurin, 32 columns)"
     assert model.report_.degrees == ()
+
+
+def test_a_report_is_a_table_in_notebooks():
+    report = nf.LocalGPRegressor(**FIXED).fit(X, Y).report_
+    assert report._repr_html_().startswith("<table><caption")
+    assert "chosen because" in report._repr_html_()

@@ -43,7 +43,7 @@ def plane():
 
 def test_a_curve_is_the_mean_and_its_band_the_interval(ax, line):
     model, X, y = line
-    assert plotting.prediction(model, X, y, level=0.9, ax=ax) is ax
+    assert plotting.prediction(model, X, y, level=0.9, include_noise=True, ax=ax) is ax
     curve, points = ax.lines
     x, shown = curve.get_data()
     mean, std = model.predict(x[:, None], return_std=True, include_noise=True)
@@ -56,7 +56,7 @@ def test_a_curve_is_the_mean_and_its_band_the_interval(ax, line):
 
 
 def test_a_curve_of_training_data_needs_no_points(ax, line):
-    plotting.prediction(line[0], ax=ax)
+    plotting.prediction(line[0], include_noise=True, ax=ax)
     assert len(ax.lines) == 1
 
 
@@ -138,7 +138,7 @@ def test_what_does_not_suit_is_refused(ax, line, plane):
     features = nf.FeatureGPRegressor(nf.TaylorFeatures(8), **FIXED).fit(line[1], line[2])
     with pytest.raises(ValueError, match="give X"):
         plotting.prediction(features, ax=ax)
-    assert plotting.prediction(features, line[1], ax=ax) is ax
+    assert plotting.prediction(features, line[1], include_noise=True, ax=ax) is ax
 
 
 def test_nearfield_imports_no_optional_package():

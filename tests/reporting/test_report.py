@@ -143,3 +143,51 @@ def test_the_report_counts_data_that_come_later():
 def test_every_field_is_documented():
     for field in fields(Report):
         assert field.name in Report.__doc__
+
+
+def test_columns_are_named_in_one_table_and_those_that_matter_come_first():
+    rng = np.random.default_rng(0)
+    names = [f"c{j}" for j in range(15)]
+    scales = rng.uniform(5, 50, 15)
+    scales[7] = 0.5
+    report = replace(
+        REPORT,
+        hyperparameters={"length_scale": scales, "signal_variance": 1.0, "noise_variance": 0.1},
+        columns=tuple(names),
+        extents=(10.0,) * 15,
+    )
+    lines = str(report).splitlines()
+    assert line(report, "hyperparameters") == "signal_variance = 1, noise_variance = 0.1"
+    start = next(i for i, text in enumerate(lines) if text.startswith("  length scales"))
+    assert lines[start].split() == ["length", "scales", "length", "scale", "range", "of", "the", "data"]
+    assert lines[start + 1].split() == ["c7", "0.5", "10"]
+    assert lines[start + 13].strip() == "and 3 more columns, which matter less"
+    assert str(report).count("0.5\n") <= 1
+
+
+def test_several_gaussians_of_several_columns_are_one_table():
+    lengths = np.array([[1.0, 20.0], [3.0, 60.0]])
+    values = {"length_scale": lengths, "signal_variance": np.array([0.3, 0.7]), "noise_variance": 0.1}
+    report = replace(REPORT, hyperparameters=values, columns=("a", "b"), extents=(9.0, 9.0), variance_shares=(0.3, 0.7))
+    text = str(report)
+    assert "30%  70%  range of the data, by their shares of the signal variance" in text
+    assert "a    1    3" in text
+    assert "times the shortest length scale" in text
+
+
+def test_the_earth_is_measured_in_km():
+    values = {"length_scale": 86.1, "signal_variance": 1.0, "noise_variance": 0.1}
+    report = replace(REPORT, hyperparameters=values, metric="sphere")
+    assert line(report, "hyperparameters") == "length_scale = 86.1 km, signal_variance = 1, noise_variance = 0.1"
+
+
+def test_features_that_no_centre_needs_are_not_spoken_of():
+    report = replace(REPORT, n_kernel_space=54)
+    assert line(report, "method") == "kernel space: all neighbourhoods have fewer points than 78 features"
+    assert "features each" not in str(report)
+
+
+def test_models_made_later_are_not_counted_yet():
+    report = replace(REPORT, radius=None, least_neighbours=50, n_components=0, seconds={"fitting": 0.0})
+    assert line(report, "time") == "fitting 0.00 s; local models are made by the first predictions"
+    assert line(report, "memory") == "3.0 MiB before local models are made"

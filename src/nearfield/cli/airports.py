@@ -1,8 +1,7 @@
 """A map of the earth's elevation from its airports, with its uncertainty: what `nearfield demo` does.
 
 The package `airportsdata` lists about 28 000 airports with latitude, longitude and elevation, so nothing is downloaded.
-The earth is round and longitude wraps, so the inputs are points of a sphere in three dimensions, in thousand km;
-length scales are then straight-line distances, which differ from those along the ground by under 1 % up to 3000 km.
+The earth is round and longitude wraps: `metric="sphere"` takes degrees of longitude and latitude, and measures in km.
 
 The target is the cube root of the elevation in metres: of the transformations compared by `examples/demo.py
 --transforms` it has the least held-out NLL. Quantiles carry over: the map shows the cubed median.
@@ -20,6 +19,7 @@ from scipy.spatial import cKDTree
 
 from .. import metrics
 from ..common.files import atomic, make_folder
+from ..common.sphere import EARTH_RADIUS, Sphere
 from ..common.types import Booleans, Floats, Integers
 from ..estimators import LocalGPRegressor
 from ..reporting import page as webpage
@@ -27,7 +27,6 @@ from ..reporting import plots as plotting
 
 Progress = Callable[..., None]
 
-EARTH = 6.371  # radius, thousand km
 METRES = 0.3048  # in a foot
 VIEW = (-92.0, 22.0)  # longitude and latitude in the middle of the picture
 UNKNOWN = np.array([0.90, 0.92, 0.94])
@@ -51,11 +50,6 @@ class Airports:
     n_unknown: int  # rows dropped, since 0 stands for an elevation that is not known,
     n_repeated: int  # or since they come twice
 
-    @property
-    def points(self) -> Floats:
-        """Points of the sphere (n, 3)."""
-        return on_sphere(self.places)
-
 
 def load() -> Airports:
     """The airports, five sixths to train and one sixth to test."""
@@ -75,24 +69,6 @@ def load() -> Airports:
     return Airports(kept[:, :2], kept[:, 2], order[held_out:], order[:held_out], *dropped)
 
 
-def on_sphere(places: Floats) -> Floats:
-    """Longitude and latitude in degrees (n, 2) to points of the sphere (n, 3), in thousand km."""
-    lon, lat = np.radians(places).T
-    return EARTH * np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
-
-
-def from_sphere(points: Floats) -> Floats:
-    """Points (n, 3) to the longitude and latitude in degrees (n, 2) above or below which they lie."""
-    x, y, z = points.T
-    result: Floats = np.degrees(np.column_stack([np.arctan2(y, x), np.arctan2(z, np.hypot(x, y))]))
-    return result
-
-
-SPHERE = webpage.Projection(
-    ("longitude (degrees)", "latitude (degrees)"), ((-180.0, 180.0), (-90.0, 90.0)), on_sphere, from_sphere
-)
-
-
 # ---- the steps ---------------------------------------------------------------------------------------------------
 
 
@@ -110,8 +86,8 @@ def fit(
     data: Airports, tolerance: float = 1e-2, n_scales: Any = 1, progress: Progress | None = None
 ) -> LocalGPRegressor:
     """Learn, choose and fit on the airports to train with; for the parameters see `LocalGPRegressor`."""
-    model = LocalGPRegressor(n_scales=n_scales, tolerance=tolerance, random_state=0, progress=progress)
-    model.fit(data.points[data.train], np.cbrt(data.elevation[data.train]))
+    model = LocalGPRegressor(metric="sphere", n_scales=n_scales, tolerance=tolerance, random_state=0, progress=progress)
+    model.fit(data.places[data.train], np.cbrt(data.elevation[data.train]))
     model.progress = None
     return model
 
@@ -121,7 +97,7 @@ def draw(
 ) -> None:
     """Write map.png, with globes of `size` pixels across, calibration.png and report.html."""
     tell: Progress = progress or (lambda *_: None)
-    X, y, train, test = data.points, np.cbrt(data.elevation), data.train, data.test
+    X, y, train, test = data.places, np.cbrt(data.elevation), data.train, data.test
     draw_globes(folder / "map.png", model, X[train], size, lambda done: tell("drawing the map", done))
     mean, std = model.predict(X[test], return_std=True, include_noise=True)
     draw_calibration(folder / "calibration.png", y[test], mean, std)
@@ -130,10 +106,9 @@ def draw(
         folder / "report.html",
         X[test],
         y[test],
-        columns=["x (thousand km)", "y (thousand km)", "z (thousand km)"],
+        columns=["longitude (degrees)", "latitude (degrees)"],
         target="elevation (m)",
         title="The elevation of the earth, from its airports",
-        projection=SPHERE,
         inverse=lambda z: z**3,
         progress=lambda _, done: tell("writing the page", done),
     )
@@ -153,17 +128,18 @@ def summary(data: Airports) -> str:
 
 def scores(data: Airports, model: LocalGPRegressor) -> str:
     """Scores in metres at the airports held out, and the distance from the exact process."""
-    truth, X = data.elevation[data.test], data.points
+    truth, X = data.elevation[data.test], data.places
     mean, std = model.predict(X[data.test], return_std=True, include_noise=True)
     expected = mean**3 + 3 * mean * std**2  # the mean of the cube
-    nearest = data.elevation[data.train][cKDTree(X[data.train]).query(X[data.test])[1]]
+    chords = Sphere().points(X)
+    nearest = data.elevation[data.train][cKDTree(chords[data.train]).query(chords[data.test])[1]]
     # The density of the cube root, as one of the elevation.
-    nll = metrics.mean_nll(np.cbrt(truth), mean, std**2) + np.mean(np.log(3) + 2 / 3 * np.log(np.abs(truth)))
+    nll = metrics.mean_nll(np.cbrt(truth), mean, std=std) + np.mean(np.log(3) + 2 / 3 * np.log(np.abs(truth)))
     lines = [
         f"RMSE            {metrics.rmse(truth, expected):.0f} m (the nearest airport's elevation: "
         f"{metrics.rmse(truth, nearest):.0f} m)",
         f"median error    {np.median(np.abs(truth - mean**3)):.0f} m (of the predicted median)",
-        f"95 % coverage   {100 * metrics.coverage(np.cbrt(truth), mean, std**2):.1f} %",
+        f"95 % coverage   {100 * metrics.coverage(np.cbrt(truth), mean, std=std):.1f} %",
         f"NLL             {nll:.3f} (elevation in metres)",
         distance(model),
     ]
@@ -172,7 +148,7 @@ def scores(data: Airports, model: LocalGPRegressor) -> str:
 
 def scales(model: LocalGPRegressor) -> str:
     """The length scales in kilometres."""
-    kilometres = " and ".join(f"{1000 * scale:.0f} km" for scale in np.ravel(model.length_scale_))
+    kilometres = " and ".join(f"{scale:.0f} km" for scale in np.ravel(model.length_scale_))
     return f"The learnt length scale is {kilometres}."
 
 
@@ -189,16 +165,22 @@ def distance(model: LocalGPRegressor) -> str:
 
 
 def globe(size: int) -> tuple[Booleans, Floats, Floats]:
-    """Which pixels (size, size) show the earth, their points on the sphere, and the rotation to the viewer's axes."""
-    lon, lat = np.radians(VIEW)
-    outward = np.array([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
+    """Which pixels (size, size) show the earth, their places in degrees, and the rotation to the viewer's axes."""
+    lon = np.radians(VIEW[0])
+    outward = _directions(np.array([VIEW]))[0]
     east = np.array([-np.sin(lon), np.cos(lon), 0.0])
     turn = np.stack([east, np.cross(outward, east), outward])
     side = np.linspace(-1, 1, size)
     across, up = np.meshgrid(side, side)
     inside = across**2 + up**2 <= 1
     toward = np.sqrt(np.maximum(1 - across[inside] ** 2 - up[inside] ** 2, 0.0))
-    return inside, EARTH * np.column_stack([across[inside], up[inside], toward]) @ turn, turn
+    return inside, Sphere().places(np.column_stack([across[inside], up[inside], toward]) @ turn), turn
+
+
+def _directions(places: Floats) -> Floats:
+    """Longitude and latitude in degrees (n, 2) as vectors of length 1 (n, 3)."""
+    result: Floats = Sphere().points(places) / EARTH_RADIUS
+    return result
 
 
 def draw_globes(path: Path, model: LocalGPRegressor, X: Floats, size: int, tell: Callable[[float], None]) -> None:
@@ -220,7 +202,7 @@ def draw_globes(path: Path, model: LocalGPRegressor, X: Floats, size: int, tell:
     pictures = [opacity * bars[0].to_rgba(mean**3)[:, :3] + (1 - opacity) * UNKNOWN, bars[1].to_rgba(100 * left)[:, :3]]
     titles = ["Elevation, from airports alone", "Uncertainty that is left"]
     labels = ["median of the elevation (m); grey where little is known", "standard deviation (% of the prior's)"]
-    seen = X / EARTH @ turn.T
+    seen = _directions(X) @ turn.T
     seen = seen[seen[:, 2] > 0]
 
     figure = plotting.detached_figure(14, 8.4)
@@ -249,7 +231,7 @@ def _draw_frame(ax: Any, turn: Floats) -> None:
     lines = [np.column_stack([along, np.full(721, lat)]) for lat in range(-60, 90, 30)]
     lines += [np.column_stack([np.full(721, lon), along / 2]) for lon in range(-180, 180, 30)]
     for line in lines:
-        points = on_sphere(line) / EARTH @ turn.T
+        points = _directions(line) @ turn.T
         points[points[:, 2] < 0] = np.nan
         ax.plot(points[:, 0], points[:, 1], color=plotting.INK, linewidth=0.5, alpha=0.25)
     ax.add_patch(Circle((0, 0), 1, fill=False, color=plotting.INK, linewidth=1.0))

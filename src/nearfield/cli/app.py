@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import bench, demo, evaluate, fit, info, predict, report, reproduce
+from . import bench, demo, evaluate, fill, fit, info, predict, report, reproduce
 
 app = typer.Typer(
     name="nearfield",
@@ -37,6 +37,7 @@ def _options(
 app.command("fit", epilog=fit.EXAMPLES, no_args_is_help=True)(fit.command)
 app.command("predict", epilog=predict.EXAMPLES, no_args_is_help=True)(predict.command)
 app.command("evaluate", epilog=evaluate.EXAMPLES, no_args_is_help=True)(evaluate.command)
+app.command("fill", epilog=fill.EXAMPLES, no_args_is_help=True)(fill.command)
 app.command("info", epilog=info.EXAMPLES, no_args_is_help=True)(info.command)
 app.command("report", epilog=report.EXAMPLES, no_args_is_help=True)(report.command)
 app.command("demo", epilog=demo.EXAMPLES)(demo.command)

@@ -68,7 +68,7 @@ def _measure(n: int, tolerance: float, show: Any) -> dict[str, Any]:
         "fit": fitted - began,
         "predict": time.perf_counter() - fitted,
         "rmse": metrics.rmse(y[n:], mean),
-        "coverage": metrics.coverage(y[n:], mean, std**2),
+        "coverage": metrics.coverage(y[n:], mean, std=std),
         "divergence": model.report_.divergence,
         "centres": model.report_.n_centers,
     }

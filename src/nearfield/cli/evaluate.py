@@ -11,6 +11,7 @@ from .messages import CommandError, aligned, note_training_rows, print_json
 from .progress import bars
 
 if TYPE_CHECKING:
+    from .models import Made
     from .training import Training
 
 EXAMPLES = """
@@ -38,6 +39,13 @@ def command(
     folds: Annotated[
         int | None, typer.Option("--folds", help="Cross-validate: every row is held out once, in so many models.")
     ] = None,
+    relearn: Annotated[
+        bool,
+        typer.Option(
+            "--relearn",
+            help="Learn hyperparameters for each fold, instead of once from the training rows of the first.",
+        ),
+    ] = False,
     spatial_blocks: Annotated[
         bool,
         typer.Option(
@@ -56,6 +64,7 @@ def command(
     n_scales: options.NScales = None,
     ard: options.Ard = None,
     scale: options.Scale = None,
+    sphere: options.Sphere = None,
     n_features: options.NFeatures = 512,
     seed: options.Seed = 0,
     n_jobs: options.NJobs = None,
@@ -85,7 +94,7 @@ def command(
     else:
         if target is None:
             raise CommandError("Name the column to predict with --target, or a model with --model.")
-        settings = Settings(method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs)
+        settings = Settings(method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, sphere)
         if folds is not None and folds < 2:
             raise CommandError(f"--folds must be at least 2, not {folds}.")
         if not 0 < hold_out < 1:
@@ -94,11 +103,11 @@ def command(
 
         training = read_training(data, target, features, identifier, one_hot, encoding)
         say_what_was_read(training, features is not None)
-        labels = _regions(training, block_columns, n_blocks, seed) if spatial_blocks else None
+        labels = _regions(training, block_columns, n_blocks, settings) if spatial_blocks else None
         splits = split(len(training.y), hold_out, folds, labels, seed)
         if certify and method != "local":
             raise CommandError("--certify is for local models.")
-        result = _cross_validate(training, splits, settings, level, certify)
+        result = _cross_validate(training, splits, settings, level, certify, relearn)
         result["split"] = ("spatial blocks" if spatial_blocks else "single rows") + (
             f", {folds} folds" if folds else f", {hold_out:.0%} held out"
         )
@@ -159,12 +168,15 @@ def split(n: int, hold_out: float, folds: int | None, labels: Any, seed: int) ->
     return [np.flatnonzero(fold_of[groups] == fold) for fold in range(folds)]
 
 
-def _regions(training: Training, columns: str | None, n_blocks: int, seed: int) -> Any:
+def _regions(training: Training, columns: str | None, n_blocks: int, settings: Any) -> Any:
     """Region of each row: clusters of the columns, each in units of its spread."""
     import numpy as np
     from sklearn.cluster import MiniBatchKMeans
 
+    from ..common.sphere import N_CHORD_COLUMNS, Sphere
+    from ..hyperparameters.space import spreads_of
     from .columns import split_names
+    from .models import is_on_earth
 
     names = training.recipe.names
     chosen = split_names(columns) or names
@@ -175,22 +187,27 @@ def _regions(training: Training, columns: str | None, n_blocks: int, seed: int) 
         raise CommandError(f"--n-blocks must lie between 2 and {len(training.y) // 2}, not {n_blocks}.")
     places = training.X[:, [names.index(name) for name in chosen]]
     spread = places.std(axis=0)
+    if is_on_earth(settings, training.X, training.recipe) and chosen[:2] == names[:2]:
+        places = Sphere().points(places)
+        spread = spreads_of(places, N_CHORD_COLUMNS)
     places = places / np.where(spread > 0, spread, 1.0)
-    return MiniBatchKMeans(n_blocks, random_state=seed, n_init=3).fit_predict(places)
+    return MiniBatchKMeans(n_blocks, random_state=settings.seed, n_init=3).fit_predict(places)
 
 
 # ---- scores ----------------------------------------------------------------------------------------------------------
 
 
 def _cross_validate(
-    training: Training, splits: list[Any], settings: Any, level: float, certify: bool
+    training: Training, splits: list[Any], settings: Any, level: float, certify: bool, relearn: bool
 ) -> dict[str, Any]:
+    """Scores of all splits; hyperparameters, a few numbers, are those of the first unless learnt anew."""
     import numpy as np
 
     from .models import make, predict
 
     X, y = training.X, training.y
     folds, answers = [], []
+    made: Made | None = None
     with bars() as show:
         for i, test in enumerate(splits):
             train = np.setdiff1d(np.arange(len(y)), test)
@@ -198,7 +215,8 @@ def _cross_validate(
             def report(stage: str, done: float, *_: object, number: int = i) -> None:
                 show(stage if len(splits) == 1 else f"{number + 1} of {len(splits)}: {stage}", done)
 
-            made = make(settings, X[train], y[train], training.recipe, report, X[test])
+            earlier = None if relearn else made
+            made = make(settings, X[train], y[train], training.recipe, report, X[test], earlier)
             mean, std = (answer[:, 0] for answer in predict(made.model, X[test]))
             folds.append({"train": len(train), "test": len(test), **scores(y[test], mean, std, level)})
             answers.append((y[test], mean, std, np.full(len(test), y[train].mean())))
@@ -207,7 +225,7 @@ def _cross_validate(
         "rows_dropped": training.n_dropped,
         **_overall(answers, level, training.target, training.recipe.names),
         "folds": folds,
-        **(_certificate(made.model, X[test]) if certify else {}),
+        **(_certificate(made.model, X[test]) if certify and made is not None else {}),
     }
 
 
@@ -258,9 +276,9 @@ def scores(y: Any, mean: Any, std: Any, level: float) -> dict[str, float]:
     variance = np.maximum(std**2, np.finfo(float).tiny)
     return {
         "rmse": metrics.rmse(y, mean),
-        "nll": metrics.mean_nll(y, mean, variance),
-        "crps": metrics.crps(y, mean, variance),
-        "coverage": metrics.coverage(y, mean, variance, level),
+        "nll": metrics.mean_nll(y, mean, var=variance),
+        "crps": metrics.crps(y, mean, var=variance),
+        "coverage": metrics.coverage(y, mean, var=variance, level=level),
     }
 
 

@@ -37,6 +37,7 @@ def command(
     n_scales: options.NScales = None,
     ard: options.Ard = None,
     scale: options.Scale = None,
+    sphere: options.Sphere = None,
     n_features: options.NFeatures = 512,
     seed: options.Seed = 0,
     n_jobs: options.NJobs = None,
@@ -60,7 +61,7 @@ def command(
 
     if out == "-":
         raise CommandError("A model goes to a file: give --out a name.")
-    settings = Settings(method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs)
+    settings = Settings(method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, sphere)
     refuse_overwriting(out, table=data)
     check_writable(out)
     start = time.perf_counter()
@@ -74,10 +75,14 @@ def command(
         print_json({"model": out, "seconds": seconds, **summary(io.inspect(out))})
         return
     typer.echo(
-        f"{target} from {', '.join(training.recipe.names)}: {len(training.y)} rows, {seconds:.1f} s\n"
+        f"{target} from {', '.join(training.recipe.names)}: {len(training.y)} rows, {seconds:.1f} s{_on_earth(made)}\n"
         f"{account(made.model)}\n"
         f"Saved in {out} ({file_size(os.path.getsize(out))})."
     )
+
+
+def _on_earth(made: Made) -> str:
+    return "; distances are in km on the earth" if made.model.metric_ == "sphere" else ""
 
 
 def describe(training: Training, made: Made, settings: Settings, identifier: str | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..common.sphere import are_degrees, degree_columns
 from ..common.types import Floats
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from ..estimators.units import rescale
@@ -34,6 +35,7 @@ class Settings:
     n_features: int = 512
     seed: int = 0
     n_jobs: int | None = None
+    sphere: bool | None = None
 
     def __post_init__(self) -> None:
         if self.method not in ("local", "exact", "features"):
@@ -74,11 +76,19 @@ def make(
     recipe: Recipe,
     progress: Callable[..., None],
     places: Floats | None = None,
+    earlier: Made | None = None,
 ) -> Made:
-    """Fit a model to features `X` (n, p) in their own units, to be asked at `places` (m, p) where those are known."""
-    units = _units(settings, X, recipe)
+    """Fit a model to features `X` (n, p) in their own units, to be asked at `places` (m, p) where those are known.
+
+    Units and hyperparameters are those of a model made `earlier`, where there is one, and otherwise learnt.
+    """
+    on_earth = is_on_earth(settings, X, recipe)
+    units = np.ones(X.shape[1]) if on_earth else _units(settings, X, recipe)
     ard = not _are_coordinates(X, recipe) if settings.ard is None else settings.ard
-    model = _estimator(settings, ard, progress)
+    model = _estimator(settings, ard, progress).set_params(metric="sphere" if on_earth else "euclidean")
+    if earlier is not None:
+        units = earlier.units
+        model.set_params(ard=False, **_hyperparameters(earlier))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OnBoundWarning)  # said below, by the columns' names and in their own units
         known = {} if places is None or settings.method != "local" else {"X_test": places / units}
@@ -87,8 +97,24 @@ def make(
         rescale(model, units)
     model.feature_names_in_ = np.array(recipe.names, dtype=object)
     if model.learned_.on_bounds and model.kernel_.n_scales == 1:
-        note(on_bounds_message(model.learned_, recipe.names))
+        note(on_bounds_message(model.learned_, model._inner_names()))
     return Made(model, units, ard)
+
+
+def _hyperparameters(made: Made) -> dict[str, Any]:
+    """Those of a model, in the units that it was learnt in."""
+    kernel = made.model.kernel_
+    scales = kernel.length_scales / made.units if np.any(made.units != 1) else kernel.length_scales
+    return {**kernel.parameters(), "length_scale": scales, "noise_variance": made.model.noise_variance_}
+
+
+def is_on_earth(settings: Settings, X: Floats, recipe: Recipe) -> bool:
+    """Whether the first two features are longitude and latitude: as the options say, or else names and numbers."""
+    if settings.sphere is not None:
+        if settings.sphere and X.shape[1] < 2:
+            raise CommandError("--sphere takes two features at least: longitude and latitude.")
+        return settings.sphere
+    return degree_columns(recipe.names) == (0, 1) and are_degrees(X[:, 0], X[:, 1])
 
 
 def _estimator(settings: Settings, ard: bool, progress: Callable[..., None]) -> Any:

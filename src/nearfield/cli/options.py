@@ -55,6 +55,16 @@ Scale = Annotated[
         show_default=False,
     ),
 ]
+Sphere = Annotated[
+    bool | None,
+    typer.Option(
+        "--sphere/--no-sphere",
+        help="Take longitude and latitude in degrees as places on the earth, with distances in km, or as they are. "
+        "Default: yes, where two columns are named so (lon, long, lng, longitude; lat, latitude). With --sphere and "
+        "other names, the first two features are longitude and latitude.",
+        show_default=False,
+    ),
+]
 NFeatures = Annotated[int, typer.Option("--n-features", help="Random features of --method features.")]
 Seed = Annotated[int, typer.Option("--seed", help="For everything random: the same seed gives the same model.")]
 NJobs = Annotated[int | None, typer.Option("--n-jobs", help="Threads. Default: every core.")]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..common.sphere import degree_columns
 from ..common.types import Floats
 from ..reporting.numbers import counted
 from ..streaming.tables import BadValueError, Table, TableRows, open_table
@@ -130,6 +131,10 @@ def _assemble(
     if table.n_nameless:
         left_out[f"{table.n_nameless} columns"] = "no name"
     used = [*dict.fromkeys(n for n in order if n in values and n != target and n not in texts), *texts]
+    degrees = degree_columns(used)
+    if degrees is not None:  # longitude and latitude come first, in this order, as the sphere takes them
+        first = [used[j] for j in degrees]
+        used = first + [name for name in used if name not in first]
     if not used:
         commas = [repr(name) for name, why in left_out.items() if why == _COMMAS]
         hint = f" The numbers of {', '.join(commas)} have commas: write a decimal point and no other separators."

@@ -110,6 +110,7 @@ def validated(estimator: object, X: Any, y: Any = "no_validation", **options: An
     Numbers that are written as text are numbers.
     """
     alone = isinstance(y, str) and y == "no_validation"
+    refuse_times(estimator, X)
     try:
         if alone:
             return validate_data(estimator, X, **options)
@@ -119,6 +120,9 @@ def validated(estimator: object, X: Any, y: Any = "no_validation", **options: An
         # NumPy names the word that is no number, but neither the argument nor what it takes.
         word = str(error).removeprefix("could not convert string to float: ")
         if word == str(error):
+            if "NaN" in word or "infinity" in word:
+                refuse_gaps(X, "X")
+                refuse_gaps(None if alone else y, "y")
             raise
         name = "y" if not alone and _are_numbers(X) else "X"
         word = word.removeprefix("np.str_(").removesuffix(")")
@@ -128,6 +132,44 @@ def validated(estimator: object, X: Any, y: Any = "no_validation", **options: An
         ) from None
     assert_all_finite(targets, input_name="y")  # None is found only once it is a number
     return points, targets
+
+
+def refuse_times(estimator: object, X: Any) -> None:
+    """Refuse columns of dates and times, which would silently become nanoseconds since 1970."""
+    dtypes: Any = getattr(X, "dtypes", None)
+    kinds = {str(name): dtype for name, dtype in dtypes.items()} if hasattr(dtypes, "items") else {}
+    at_fault = [name for name, dtype in kinds.items() if getattr(dtype, "kind", "") in ("m", "M")]
+    if not at_fault and not kinds and getattr(getattr(X, "dtype", None), "kind", "") not in ("m", "M"):
+        return
+    if at_fault or not kinds:
+        name = f"Column {at_fault[0]!r}" if at_fault else "X"
+        raise ValueError(
+            f"{name} of {type(estimator).__name__} holds times: make them numbers in a unit of your choice, such as "
+            "days, by (times - times.min()) / np.timedelta64(1, 'D')."
+        )
+
+
+def refuse_gaps(values: Any, name: str) -> None:
+    """Name the first NaN or infinity of a table or an array, by row (the first is 0) and column; pass where none is."""
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        return
+    if numbers.ndim not in (1, 2):
+        return
+    wrong = np.argwhere(~np.isfinite(numbers))
+    if len(wrong) == 0:
+        return
+    row, *column = wrong[0].tolist()
+    value = numbers[tuple(wrong[0])]
+    kind = "NaN" if np.isnan(value) else "infinity"
+    names = getattr(values, "columns", None)
+    where = f"row {row}"
+    if column:
+        where += f", column {column[0] if names is None else repr(str(names[column[0]]))}"
+    n_rows = len({int(r) for r in wrong[:, 0]})
+    more = f"; {n_rows} of {len(numbers)} rows have such" if n_rows > 1 else ""
+    raise ValueError(f"Input {name} contains {kind} in {where} (counted from 0){more}. Drop such rows, or fill them.")
 
 
 def column_at_fault(table: Any) -> str:

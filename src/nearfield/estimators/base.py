@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -15,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from ..common import memory
 from ..common.arrays import Array, as_doubles, empty_like_shape, indices_like, is_tensor, like, namespace
 from ..common.progress import ProgressLine
+from ..common.sphere import N_CHORD_COLUMNS, Sphere
 from ..common.types import Floats
 from ..common.validation import (
     as_numbers,
@@ -31,8 +33,12 @@ from ..common.validation import (
 from ..hyperparameters.blocks import Block
 from ..hyperparameters.learning import Fixed, Learned, LearningRequest, Progress, learn_hyperparameters
 from ..kernels import Kernel
+from ..reporting.inputs import named_length_scales
+from ..reporting.report import Report
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
+from .extent import box_of, joined, warn_of_outside, warn_of_unlike_columns
+from .places import framed, sphere_for, without_geometry
 
 
 class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -42,6 +48,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
     noise_variance_: float
     y_mean_: Floats
     learned_: Learned
+    _sphere: Sphere | None = None  # how columns are places on the earth
+    _box: Floats | None = None  # where the data are
 
     def __init__(
         self,
@@ -51,6 +59,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         noise_variance: float | None = None,
         ard: bool = False,
         n_scales: Any = 1,
+        metric: str = "auto",
         n_restarts: int = 2,
         time_budget: float = 60.0,
         n_jobs: int | None = None,
@@ -62,6 +71,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         self.noise_variance = noise_variance
         self.ard = ard
         self.n_scales = n_scales
+        self.metric = metric
         self.n_restarts = n_restarts
         self.time_budget = time_budget
         self.n_jobs = n_jobs
@@ -75,12 +85,35 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
     ) -> tuple[Floats, Floats, Floats | None]:
         """Training points (n, d), targets (n, k), weights (n,) or None, without points of weight 0.
 
-        Tensors stay what they are; all else becomes float64.
+        Tensors stay what they are; all else becomes float64. Places on the earth become points of the sphere.
         """
+        points, targets, weights = self._checked_training(X, y, sample_weight, reset)
+        if reset:
+            self._sphere = sphere_for(self, points)
+        self._check_degrees(points)
+        inner = self._inner(points)
+        box = box_of(inner)
+        if reset and self._sphere is None and self.length_scale is None and self.ard is False:
+            warn_of_unlike_columns(points, getattr(self, "feature_names_in_", None))
+        self._box = box if reset or self._box is None else joined(self._box, box)
+        return inner, targets, weights
+
+    def _box_of_data(self) -> Floats | None:
+        """Least and largest value of the columns of the data, as the kernel sees them; None where it is not known."""
+        points = self._training_points() if self._box is None else None  # a model file does not tell it
+        if points is not None and len(points):
+            self._box = box_of(self._inner(points))
+        return self._box
+
+    def _checked_training(
+        self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, reset: bool
+    ) -> tuple[Floats, Floats, Floats | None]:
+        """The same in the columns that were given."""
         if is_tensor(X):
             from ..common import tensor_checks
 
             return tensor_checks.training(self, X, y, sample_weight, reset)
+        X = without_geometry(self, X, reset)
         least = self._least_samples() if reset else 1
         points, targets = validated(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, reset=reset, ensure_min_samples=least
@@ -112,8 +145,42 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         if is_tensor(X):
             from ..common import tensor_checks
 
-            return tensor_checks.test(self, X, self.y_mean_)
-        return validated(self, X, dtype=np.float64, reset=False, ensure_min_samples=0)
+            points = tensor_checks.test(self, X, self.y_mean_)
+        else:
+            X = without_geometry(self, X, reset=False)
+            points = validated(self, X, dtype=np.float64, reset=False, ensure_min_samples=0)
+        self._check_degrees(points)
+        return points
+
+    # ---- places on the earth -------------------------------------------------------------------------------------
+
+    @property
+    def metric_(self) -> str:
+        """How distances are measured: "euclidean", or "sphere" in km."""
+        return "euclidean" if self._sphere is None else "sphere"
+
+    def _check_degrees(self, X: Array, first: int = 0) -> None:
+        if self._sphere is not None:
+            self._sphere.check(X, getattr(self, "feature_names_in_", None), first)
+
+    def _inner(self, X: Array) -> Array:
+        """Columns as the kernel sees them, of rows (n, n_features): on the sphere, x, y and z in km come first."""
+        return X if self._sphere is None else self._sphere.points(X)
+
+    def _outer(self, points: Array) -> Array:
+        """The inverse of `_inner`."""
+        return points if self._sphere is None else self._sphere.places(points)
+
+    @property
+    def _n_inner(self) -> int:
+        """Number of columns that the kernel sees."""
+        return int(self.n_features_in_) + (self._sphere is not None)
+
+    def _inner_names(self) -> Any:
+        names = getattr(self, "feature_names_in_", None)
+        if self._sphere is None:
+            return names
+        return self._sphere.names([f"x{j}" for j in range(self.n_features_in_)] if names is None else list(names))
 
     # ---- hyperparameters -----------------------------------------------------------------------------------------
 
@@ -140,12 +207,13 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             fixed,
             self._check_n_scales(),
             n_given,
-            check_bool(self, "ard"),
+            check_bool(self, "ard") if self._sphere is None else d > N_CHORD_COLUMNS,
             check_integer(self, "n_restarts", 0),
             check_positive(self, "time_budget"),
             self.n_jobs,
             self._check_progress(),
-            getattr(self, "feature_names_in_", None),
+            self._inner_names(),
+            0 if self._sphere is None else N_CHORD_COLUMNS,
         )
 
     def _set_learned(self, learned: Learned) -> None:
@@ -163,7 +231,13 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
     def _set_hyperparameters(self, kernel: Kernel, noise_variance: float) -> None:
         self.kernel_, self.noise_variance_ = kernel, noise_variance
-        self.length_scale_, self.signal_variance_ = kernel.plain()
+        self.length_scale_, self.signal_variance_ = self._plain(kernel)
+
+    def _plain(self, kernel: Kernel) -> tuple[Any, Any]:
+        """Length scale and signal variance as users see them; that of the sphere, in km, comes first."""
+        if self._sphere is not None and kernel.length_scales.shape[1] > 1:
+            kernel = Kernel(kernel.length_scales[:, N_CHORD_COLUMNS - 1 :], kernel.variances)
+        return kernel.plain()
 
     def _check_hyperparameters(self, d: int) -> tuple[Fixed, int]:
         """Hyperparameters that are given, and the number of Gaussians (1 where it is to be learnt)."""
@@ -212,13 +286,18 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         lengths = self._positives("length_scale", self.length_scale)
         if lengths.ndim == 1:
             lengths = lengths[None, :] if n_scales == 1 else lengths[:, None]
+        n_groups, per_column = d, "one per column of X"
+        if self._sphere is not None:  # one for the three of the sphere, then one per further column
+            n_groups, per_column = d - N_CHORD_COLUMNS + 1, "one in km for the sphere, then one per further column"
+            if lengths.ndim == 2 and lengths.shape[1] == n_groups > 1:
+                lengths = np.repeat(lengths, [N_CHORD_COLUMNS, *[1] * (n_groups - 1)], axis=1)
         if lengths.ndim == 2 and len(lengths) == n_scales and lengths.shape[1] in (1, d):
             return lengths
-        expected = f"a positive number, or {d} of them (one per column of X)"
+        expected = f"a positive number, or {n_groups} of them ({per_column})"
         if n_scales == 1:
             hint = "for several scales, give as many signal variances or n_scales as well"
         else:
-            expected = f"{n_scales} positive numbers (one per scale), or as many rows of {d} (one per column of X)"
+            expected = f"{n_scales} positive numbers (one per scale), or as many rows of {n_groups} ({per_column})"
             hint = "signal_variance and n_scales tell how many scales there are"
         raise ValueError(f"{describe(self, 'length_scale')} must be {expected}; {hint}. Got {self.length_scale!r}.")
 
@@ -240,6 +319,24 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
                 f"Got {value!r}. Noise that differs from sample to sample goes into fit's sample_weight."
             )
         return float(value)
+
+    def _described(self, report: Report) -> Report:
+        """A report that names the columns of the length scales, and their ranges, as users see them."""
+        names, _ = named_length_scales(self)
+        extents: list[float] = []
+        box = self._box_of_data() if len(names) > 1 else None
+        if box is not None:
+            ranges = box[1] - box[0]
+            of_earth = [] if self._sphere is None else [float(np.linalg.norm(ranges[:N_CHORD_COLUMNS]))]
+            extents = [*of_earth, *ranges[N_CHORD_COLUMNS if of_earth else 0 :].tolist()]
+        return replace(
+            report,
+            n_features=self.n_features_in_,
+            hyperparameters={**report.hyperparameters, "length_scale": self.length_scale_},
+            columns=tuple(names) if len(names) > 1 else (),
+            extents=tuple(extents) if len(extents) == len(names) else (),
+            metric=self.metric_,
+        )
 
     def _noise_of(self, X: Array, weights: Array | None) -> Array:
         """Noise variance (n,) of each sample."""
@@ -271,7 +368,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
             tensor_checks.same_library(self, X, is_tensor(self.y_mean_))
 
-    def predict_frame(self, X: ArrayLike, *, level: float = 0.95, include_noise: bool = True) -> Any:
+    def predict_frame(self, X: ArrayLike, *, level: float = 0.95, include_noise: bool | None = None) -> Any:
         """Predictions as a pandas DataFrame, with the index of `X` where that is one.
 
         Parameters
@@ -279,8 +376,9 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         X : array or DataFrame of shape (m, n_features)
         level : float, default=0.95
             Probability of the central interval from `lower` to `upper`.
-        include_noise : bool, default=True
-            Standard deviations and intervals of observations; otherwise of the function without noise.
+        include_noise : bool, default=None
+            Standard deviations and intervals of observations; otherwise of the function without noise. None is True
+            now, with a warning, and will be False: then noise is left out everywhere unless it is asked for.
 
         Returns
         -------
@@ -288,10 +386,21 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         """
         from ..reporting.frames import predict_frame
 
-        return predict_frame(self, X, level, include_noise)
+        return framed(X, predict_frame(self, X, level, include_noise))
 
     def predict_grid(
-        self, axes: Any = None, *, size: Any = 100, spacing: Any = None, include_noise: bool = False
+        self,
+        axes: Any = None,
+        *,
+        size: Any = 100,
+        spacing: Any = None,
+        include_noise: bool = False,
+        like: Any = None,
+        mask: Any = None,
+        polygon: Any = None,
+        max_distance: float | None = None,
+        max_std: float | None = None,
+        progress: Any = None,
     ) -> Any:
         """Predictions on a grid as an xarray Dataset, which `to_netcdf` saves.
 
@@ -307,6 +416,19 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
             Distance between points along such axes, instead of `size`.
         include_noise : bool, default=False
             Standard deviations of observations instead of the function without noise.
+        like : xarray DataArray or Dataset, default=None
+            Template: its coordinates are those of the columns of the same names, and names, order and further
+            coordinates (such as a coordinate reference system) of the grid are as there.
+        mask : array or DataArray of bool, default=None
+            Where to predict, in the shape of the grid; NaN elsewhere.
+        polygon : geometry of Shapely or GeoPandas, or array of shape (k, 2), default=None
+            Predict inside of this outline only, in the units of the axes.
+        max_distance : float, default=None
+            Predict no farther from the training data than this; in km on the sphere.
+        max_std : float, default=None
+            Show no predictions whose standard deviation is larger.
+        progress : callable, True or None, default=None
+            Called as `progress("predicting", done)` with `done` from 0 to 1; True is a line on standard error.
 
         Returns
         -------
@@ -314,7 +436,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
         """
         from ..reporting.grids import predict_grid
 
-        return predict_grid(self, axes, size, spacing, include_noise)
+        masks = (mask, polygon, max_distance, max_std)
+        return predict_grid(self, axes, size, spacing, include_noise, like, *masks, progress)
 
     def to_html(self, path: Any, X: ArrayLike | None = None, y: ArrayLike | None = None, **options: Any) -> None:
         """Write a page that explains this model, with scores on `X` and `y`; see `nearfield.webpage.write`."""
@@ -381,6 +504,7 @@ class JointGPRegressor(GPRegressor):
         if return_std and return_cov:
             raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
         X = self._validate_test(X)
+        warn_of_outside(self, X)
         if not return_cov:
             return self._predict_points(X, return_std, include_noise)
         m, k = len(X), len(self.y_mean_)
@@ -390,7 +514,7 @@ class JointGPRegressor(GPRegressor):
             "return_std=True gives the standard deviations alone, whatever the number of points.",
             X.device,
         )
-        rows = self._rows(X)
+        rows = self._rows(self._inner(X))
         mean, covariance = self._shaped(self._posterior.mean(rows)[:, :k]), self._posterior.covariance(rows)
         xp, diagonal = namespace(X), indices_like(range(m), X)
         # Rounding must not make a variance negative.
@@ -399,6 +523,7 @@ class JointGPRegressor(GPRegressor):
         return mean, covariance if self._single_target else xp.repeat(covariance[:, :, None], k, axis=2)
 
     def _predict_points(self, X: Array, return_std: bool, include_noise: bool) -> Any:
+        X = self._inner(X)
         mean, variance = (empty_like_shape(shape, X) for shape in ((len(X), len(self.y_mean_)), (len(X),)))
         for chunk in self._chunks(X):
             rows = self._rows(X[chunk])

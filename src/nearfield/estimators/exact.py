@@ -37,6 +37,12 @@ class ExactGPRegressor(JointGPRegressor):
     n_scales : int or "auto", default=1
         Number of Gaussians summed in the kernel; "auto" learns it. Where several signal variances, or rows of length
         scales, are given, these tell it, and neither "auto" nor 1 need be changed.
+    metric : {"auto", "euclidean", "sphere"}, default="auto"
+        "sphere" takes longitude and latitude in degrees, found by the names of the columns or else the first two, and
+        measures straight lines through the earth, in km: across the date line and the poles, and less than 1 % shorter
+        than the way along the ground up to 3000 km. `length_scale` is then one number in km, or with further columns
+        (time, height) one in km and then one for each of these, which are learnt apart whether `ard` or not. "auto"
+        goes by the coordinate reference system of a GeoDataFrame, and is "euclidean" for anything else.
     n_restarts : int, default=2
         Random starts of the learning, besides the systematic ones.
     time_budget : float, default=60.0
@@ -58,6 +64,8 @@ class ExactGPRegressor(JointGPRegressor):
         How the hyperparameters were found.
     y_mean_ : ndarray of shape (n_targets,)
         Taken out of the targets before and put back after.
+    metric_ : str
+        "euclidean" or "sphere".
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names
 
@@ -140,7 +148,8 @@ class ExactGPRegressor(JointGPRegressor):
         return len(self._posterior.X)
 
     def _training_points(self) -> Floats:
-        return self._posterior.X
+        points: Floats = self._outer(self._posterior.X)
+        return points
 
     def log_marginal_likelihood(self) -> float:
         """Log marginal likelihood of the training data at the fitted hyperparameters (summed over targets)."""

@@ -36,6 +36,7 @@ from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes
 from ..streaming.source import Source
 from .base import JointGPRegressor
+from .places import refuse_rows_of_sphere
 from .sampling import FeatureSums, take_sample
 
 FAR = 0.1  # nats per point from the exact process, that are worth a warning
@@ -57,6 +58,8 @@ class FeatureGPRegressor(JointGPRegressor):
     n_scales : int or "auto", default=1
         Number of Gaussians summed in the kernel; each has a map of its own, side by side. "auto" learns it. See
         `ExactGPRegressor` where hyperparameters are given.
+    metric : {"auto", "euclidean", "sphere"}, default="auto"
+        "sphere" for longitude and latitude in degrees; see `ExactGPRegressor`.
     likelihood : {"kernel", "features"}, default="kernel"
         Learn by the likelihood of the Gaussian kernel that the features stand for, exact or composite, or by that of
         the features themselves (`TaylorFeatures`, and `FourierFeatures` that are not structured). Maps without
@@ -88,6 +91,7 @@ class FeatureGPRegressor(JointGPRegressor):
         noise_variance: float | None = None,
         ard: bool = False,
         n_scales: Any = 1,
+        metric: str = "auto",
         likelihood: str = "kernel",
         n_restarts: int = 2,
         time_budget: float = 60.0,
@@ -102,6 +106,7 @@ class FeatureGPRegressor(JointGPRegressor):
             noise_variance=noise_variance,
             ard=ard,
             n_scales=n_scales,
+            metric=metric,
             n_restarts=n_restarts,
             time_budget=time_budget,
             n_jobs=n_jobs,
@@ -157,29 +162,33 @@ class FeatureGPRegressor(JointGPRegressor):
                     "data are: its means or intervals are wrong there. More features help, and LocalGPRegressor "
                     "needs fewer."
                 )
-        self.report_ = Report(
-            n_samples=len(X),
-            n_features=int(X.shape[1]),
-            method=f"one feature map for all points: {counted(self._width, 'feature')}, {counted(len(X), 'sample')}",
-            reason="the feature map was given",
-            divergence=divergence,
-            divergence_error=error,
-            tolerance=None,
-            tolerance_met=None,
-            n_probes=n_probes,
-            n_centers=0,
-            n_kernel_space=0,
-            n_components=self._width,
-            spacing=None,
-            radius=None,
-            median_neighbours=len(X),
-            hyperparameters={name: getattr(self, f"{name}_") for name in HYPERPARAMETERS},
-            seconds={},
-            model_bytes=int(self._posterior.n_bytes),
-            kind=FEATURES,
+        self.report_ = self._described(
+            Report(
+                n_samples=len(X),
+                n_features=self.n_features_in_,
+                method=f"one feature map for all points: {counted(self._width, 'feature')}, "
+                f"{counted(len(X), 'sample')}",
+                reason="the feature map was given",
+                divergence=divergence,
+                divergence_error=error,
+                tolerance=None,
+                tolerance_met=None,
+                n_probes=n_probes,
+                n_centers=0,
+                n_kernel_space=0,
+                n_components=self._width,
+                spacing=None,
+                radius=None,
+                median_neighbours=len(X),
+                hyperparameters={name: getattr(self, f"{name}_") for name in HYPERPARAMETERS},
+                seconds={},
+                model_bytes=int(self._posterior.n_bytes),
+                kind=FEATURES,
+            )
         )
 
     def _fit_source(self, source: Source) -> Self:
+        refuse_rows_of_sphere(self)
         passes = Passes(source, self._check_progress())
         rng = spawn(self.random_state, "source")
         sampled = take_sample(self, passes, rng)
@@ -232,6 +241,7 @@ class FeatureGPRegressor(JointGPRegressor):
         source = as_source(X, y, sample_weight)
         new: Statistics | None
         if source is not None:
+            refuse_rows_of_sphere(self)
             check_fitted_on(self, source)
             new = Passes(source, self._check_progress()).run(FeatureSums(self), "sums")
         else:

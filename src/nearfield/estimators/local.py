@@ -29,7 +29,9 @@ from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes, Sample
 from ..streaming.source import ArraySource, Source
 from .base import GPRegressor
+from .extent import warn_of_outside
 from .local_request import local_request
+from .places import refuse_rows_of_sphere, without_geometry
 from .sampling import take_sample
 
 
@@ -49,6 +51,8 @@ class LocalGPRegressor(GPRegressor):
     n_scales : int or "auto", default="auto"
         Number of Gaussians summed in the kernel. "auto" learns it where length scale and signal variance are learnt;
         where they are given, they tell it: see `ExactGPRegressor`.
+    metric : {"auto", "euclidean", "sphere"}, default="auto"
+        "sphere" takes columns of longitude and latitude in degrees, and measures in km; see `ExactGPRegressor`.
     tolerance : float, default=1e-3
         Largest mean KL divergence per test point from the exact Gaussian process, in nats.
     spacing : float or "auto", default="auto"
@@ -102,6 +106,7 @@ class LocalGPRegressor(GPRegressor):
         noise_variance: float | None = None,
         ard: bool = False,
         n_scales: Any = "auto",
+        metric: str = "auto",
         tolerance: float = 1e-3,
         spacing: Any = "auto",
         radius: Any = "auto",
@@ -122,6 +127,7 @@ class LocalGPRegressor(GPRegressor):
         self.noise_variance = noise_variance
         self.ard = ard
         self.n_scales = n_scales
+        self.metric = metric
         self.tolerance = tolerance
         self.spacing = spacing
         self.radius = radius
@@ -227,10 +233,12 @@ class LocalGPRegressor(GPRegressor):
         if is_tensor(X_test):
             X_test = as_doubles(X_test)
         try:
-            places: Floats = validated(self, X_test, dtype=np.float64, reset=False)
+            places: Floats = validated(self, without_geometry(self, X_test, False), dtype=np.float64, reset=False)
+            self._check_degrees(places)
         except ValueError as error:
             raise ValueError(f"The 'X_test' argument: {error}") from None
-        return places
+        inner: Floats = self._inner(places)
+        return inner
 
     def _data_of(self, X: Any, y: Any, weights: Any) -> TrainingData:
         if not is_tensor(X):
@@ -241,6 +249,7 @@ class LocalGPRegressor(GPRegressor):
 
     def _source_data(self, source: Source, clock: Clock) -> TrainingData:
         """Rows of a source, in memory where they are few."""
+        refuse_rows_of_sphere(self)
         passes = Passes(source, self._check_progress())
         sampled = take_sample(self, passes, spawn(self.random_state, "source"))
         clock.lap("sample")
@@ -266,10 +275,11 @@ class LocalGPRegressor(GPRegressor):
     def _store(self, fitted: FittedLocal) -> None:
         """Set the fitted attributes that users see."""
         plan = fitted.predictor.plan
-        self._fitted, self.learned_, self.report_, self.y_mean_ = fitted, fitted.learned, fitted.report, fitted.y_mean
+        self._fitted, self.learned_, self.y_mean_ = fitted, fitted.learned, fitted.y_mean
         self._set_hyperparameters(fitted.learned.kernel, fitted.learned.noise_variance)
+        self.report_ = self._described(fitted.report)
         self.spacing_, self.radius_, self.feature_map_ = fitted.spacing, plan.radius, plan.features
-        self.centers_ = fitted.centers
+        self.centers_ = self._outer(fitted.centers)
 
     @all_or_nothing
     def partial_fit(
@@ -294,13 +304,14 @@ class LocalGPRegressor(GPRegressor):
         self._fitted_on_tensors(X)  # refuses a test point of another library
         source = as_source(X, y, sample_weight)
         if source is not None:
+            refuse_rows_of_sphere(self)
             check_fitted_on(self, source)
         if isinstance(self._fitted.predictor, LocalPredictor):
             fitted = self._fitted
             for rows in self._rows_of(X, y, sample_weight, source):
                 fitted, forget = fitted.updated(*rows, bool(forget)), False
             if forget:  # there were no rows to take the place of the earlier ones
-                nothing = np.empty((0, self.n_features_in_)), np.empty((0, len(self.y_mean_)))
+                nothing = np.empty((0, self._n_inner)), np.empty((0, len(self.y_mean_)))
                 fitted = fitted.updated(*nothing, None, True)
         else:
             if source is None:
@@ -349,10 +360,12 @@ class LocalGPRegressor(GPRegressor):
         source = as_source(X, None, None)
         if source is not None:
             return predict_source(self, source, return_std, include_noise)
-        return self._predict_points(self._validate_test(X), return_std, include_noise)
+        points = self._validate_test(X)
+        warn_of_outside(self, points)
+        return self._predict_points(points, return_std, include_noise)
 
     def _predict_points(self, X: Any, return_std: bool, include_noise: bool) -> Any:
-        mean, variance = self._fitted.predict(X, return_std, bool(self.blend))
+        mean, variance = self._fitted.predict(self._inner(X), return_std, bool(self.blend))
         mean = self._shaped(mean)
         return (mean, self._std(variance, include_noise)) if return_std else mean
 
@@ -391,15 +404,16 @@ class LocalGPRegressor(GPRegressor):
             rng = check_random_state(random_state)
             places = places[np.sort(rng.choice(len(places), n_probes, replace=False))]
 
-        def predict(points: Floats) -> Any:
-            return self._predict_points(like(points, X), True, True)
+        def predict(_: Floats) -> Any:
+            return self._predict_points(like(places, X), True, True)
 
-        return certify(fitted, places, predict, self.n_jobs, self._check_progress())
+        certificate = certify(fitted, self._inner(places), predict, self.n_jobs, self._check_progress())
+        return replace(certificate, X=places)
 
     def _training_points(self) -> Floats | None:
         if not isinstance(self._predictor, LocalPredictor):
             return None
-        result: Floats = self._fitted.frame.positions(self._predictor.data.X)
+        result: Floats = self._outer(self._fitted.frame.positions(self._predictor.data.X))
         return result
 
     @property

@@ -18,7 +18,7 @@ def local_request(model: Any) -> LocalRequest:
     """What is asked of a regressor whose number of columns is known."""
     kind, n_centers = _centers(model), _n_centers(model)
     request = LocalRequest(
-        learning=model._learning_request(model.n_features_in_),
+        learning=model._learning_request(model._n_inner),
         tolerance=check_positive(model, "tolerance"),
         spacing=None if _is_auto(model.spacing) else check_positive(model, "spacing"),
         radius=None if model.radius is None or _is_auto(model.radius) else check_positive(model, "radius"),
@@ -32,6 +32,7 @@ def local_request(model: Any) -> LocalRequest:
         n_centers=n_centers,
         n_jobs=model.n_jobs,
         progress=model._check_progress(),
+        onto=None if model._sphere is None else model._sphere.onto,
     )
     if request.all_points and request.feature_map is not None and request.spacing is None and request.are_spaced:
         raise ValueError(
@@ -74,7 +75,7 @@ def _centers(model: Any) -> str | int | Floats:
             f"{describe(model, 'centers')} must be one of {names}, an integer, or finite numbers of shape "
             f"(n_centers, {d})."
         )
-    return given
+    return np.asarray(model._inner(given))
 
 
 def _n_centers(model: Any) -> int | None:

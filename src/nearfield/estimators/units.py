@@ -24,6 +24,8 @@ def rescale(model: Any, units: NDArray[np.float64]) -> None:
         Fitted, with hyperparameters learnt; changed in place.
     units : ndarray of shape (n_features,)
     """
+    if model._box is not None:
+        model._box = model._box * units
     if isinstance(model, LocalGPRegressor):
         model._store(model._fitted.rescaled(units))
         return
@@ -33,8 +35,7 @@ def rescale(model: Any, units: NDArray[np.float64]) -> None:
         model._posterior = replace(model._posterior, kernel=kernel, X=model._posterior.X * units)
     elif isinstance(model, FeatureGPRegressor):
         if hasattr(model, "report_"):
-            hyperparameters = {**model.report_.hyperparameters, "length_scale": model.length_scale_}
-            model.report_ = replace(model.report_, hyperparameters=hyperparameters)
+            model.report_ = model._described(model.report_)
         maps = model.feature_map_ if isinstance(model.feature_map_, list) else [model.feature_map_]
         for feature_map, scales in zip(maps, kernel.length_scales, strict=True):
             feature_map.set_params(length_scale=scales)._rescale(len(units))

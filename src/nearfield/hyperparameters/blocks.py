@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from .likelihood import kernel_log_likelihood, packed_distances
-from .space import Extents
+from .space import Extents, spreads_of
 
 LARGEST_SINGLE_BLOCK = 1000  # points whose exact likelihood is still cheap
 BLOCK_SIZE = 256
@@ -59,13 +59,13 @@ class LearningData:
     extents: Extents | None = None  # lengths of the data, where they are known already
     likelihood: Likelihood | None = None  # evaluates that of several blocks at once, elsewhere than here
 
-    def make_blocks(self, n_blocks: int, ard: bool, rng: np.random.RandomState) -> list[Block]:
+    def make_blocks(self, n_blocks: int, ard: bool, rng: np.random.RandomState, tied: int = 0) -> list[Block]:
         """The blocks there are, or else so many new ones."""
-        return self.blocks or make_blocks(self.X, self.y, self.weights, n_blocks, ard, rng)
+        return self.blocks or make_blocks(self.X, self.y, self.weights, n_blocks, ard, rng, tied)
 
 
 def make_blocks(
-    X: Floats, y: Floats, weights: Floats | None, n_blocks: int, ard: bool, rng: np.random.RandomState
+    X: Floats, y: Floats, weights: Floats | None, n_blocks: int, ard: bool, rng: np.random.RandomState, tied: int = 0
 ) -> list[Block]:
     """Blocks of the composite likelihood; all data as a single block where they are few."""
     n = len(X)
@@ -73,7 +73,7 @@ def make_blocks(
         groups = [np.arange(n)]
     else:
         # With a length scale per column, neighbours are those in columns of unit spread.
-        scale = X.std(axis=0) if ard else np.ones(X.shape[1])
+        scale = spreads_of(X, tied) if ard else np.ones(X.shape[1])
         scaled = X / np.where(scale > 0, scale, 1.0)
         tree = cKDTree(scaled)
         groups = near_and_far(

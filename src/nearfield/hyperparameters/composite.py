@@ -46,13 +46,13 @@ def maximise_composite_likelihood(
         Drop the Gaussians that vanish or coincide.
     """
     began = time.perf_counter()
-    space = Space.of(data.X, data.y, request.fixed, n_scales, request.ard, data.extents)
+    space = Space.of(data.X, data.y, request.fixed, n_scales, request.ard, data.extents, request.tied)
     if not space.free.any():
         return Learned(*space.unpack(space.given))
     if space.is_degenerate:
         return Learned(*space.unpack(space.fallback()))
 
-    blocks = data.make_blocks(N_BLOCKS, len(space.columns) > 1, rng)
+    blocks = data.make_blocks(N_BLOCKS, len(space.columns) > 1, rng, request.tied)
     deadline = began + request.time_budget
     objective = _Objective(space, deadline, n_threads(request.n_jobs), request.progress, data.likelihood)
     coarse = blocks[:: max(len(blocks) // COARSE_BLOCKS, 1)]
@@ -115,12 +115,11 @@ class _Objective:
     def _maximise(
         self, blocks: list[Block], start: Floats, stage: str, max_iterations: int, tolerance: float, run: Any
     ) -> Optimum:
-        free = self.space.free
         size = sum(block.y.size for block in blocks)
 
         def objective(values: Floats) -> tuple[float, Floats]:
             value, gradient = self._evaluate(blocks, self.space.filled(values), run)
-            return value / size, gradient[free] / size
+            return value / size, self.space.free_gradient(gradient) / size
 
         def report(done: float, value: float) -> None:
             if self.progress is not None:

@@ -38,3 +38,4 @@ class LearningRequest:
     n_jobs: int | None = None  # threads; None uses every core
     progress: Progress | None = None
     columns: Sequence[str] | None = None  # names of the columns of the data, for warnings
+    tied: int = 0  # with `ard`, so many of the first columns share a length scale: x, y and z of the earth

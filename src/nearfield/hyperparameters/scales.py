@@ -26,7 +26,7 @@ def learn_with_scales(data: LearningData, request: LearningRequest, rng: np.rand
     case. Of the hyperparameters the noise variance may be given. Blocks are to learn from and to judge by.
     """
     began = time.perf_counter()
-    blocks = data.make_blocks(N_BLOCKS + N_BLOCKS_ASIDE, request.ard, rng)
+    blocks = data.make_blocks(N_BLOCKS + N_BLOCKS_ASIDE, request.ard, rng, request.tied)
     used, aside = _divided(blocks)
 
     def with_scales(J: int) -> Learned:

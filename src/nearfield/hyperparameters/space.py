@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import pdist
 
-from ..common.types import Booleans, Floats
+from ..common.types import Booleans, Floats, Integers
 from ..kernels import Kernel
 from .learned import OnBound
 from .request import Fixed
@@ -49,6 +49,13 @@ class Extents:
         return cls(spacing, least, median, extent)
 
 
+def spreads_of(X: Floats, tied: int = 0) -> Floats:
+    """Standard deviation (d,) of each column of `X` (n, d), and of the first `tied` ones together."""
+    spreads: Floats = X.std(axis=0)
+    spreads[:tied] = np.sqrt(np.sum(spreads[:tied] ** 2))
+    return spreads
+
+
 NO_EXTENTS = Extents(1.0, 1.0, 1.0, 0.0)  # of points that are all in one place
 
 
@@ -68,10 +75,23 @@ class Space:
     given: Floats  # the whole vector, NaN where free
     lower: Floats
     upper: Floats
+    leaders: Integers  # for each entry the one that it is equal to: itself, or the first of those tied to it
 
     @classmethod
-    def of(cls, X: Floats, y: Floats, fixed: Fixed, n_scales: int, ard: bool, extents: Extents | None = None) -> Space:
-        """Space for points `X` (n, d) and centred targets `y` (n, k); `extents` where they are known already."""
+    def of(
+        cls,
+        X: Floats,
+        y: Floats,
+        fixed: Fixed,
+        n_scales: int,
+        ard: bool,
+        extents: Extents | None = None,
+        tied: int = 0,
+    ) -> Space:
+        """Space for points `X` (n, d) and centred targets `y` (n, k); `extents` where they are known already.
+
+        With a length scale per column, the first `tied` columns share one.
+        """
         spread = float(np.mean(np.var(y, axis=0))) or CONSTANT_SPREAD
         J = n_scales
         if fixed.length_scales is not None:
@@ -79,7 +99,7 @@ class Space:
         elif fixed.variances is not None:
             J = len(fixed.variances)
         q = fixed.length_scales.shape[1] if fixed.length_scales is not None else (X.shape[1] if ard else 1)
-        spreads, sizes = X.std(axis=0), np.abs(X).max(axis=0, initial=1.0)
+        spreads, sizes = spreads_of(X, tied), np.abs(X).max(axis=0, initial=1.0)
         columns = np.ones(1) if q == 1 else np.where(spreads > 0, spreads, sizes)
         extents = extents or Extents.of(X / columns, np.random.RandomState(0))
         given = np.full(J * q + J + 1, np.nan)
@@ -97,12 +117,16 @@ class Space:
             silent = np.flatnonzero(np.tile(spreads == 0, J))
             lower[silent] = upper[silent]
         is_degenerate = spread == CONSTANT_SPREAD or extents.extent == 0
-        return cls(fixed, extents, columns, spread, is_degenerate, J, given, lower, upper)
+        leaders = np.arange(len(given))
+        for j in range(J if q > 1 else 0):
+            leaders[j * q : j * q + tied] = j * q
+        return cls(fixed, extents, columns, spread, is_degenerate, J, given, lower, upper, leaders)
 
     @property
     def free(self) -> Booleans:
-        """Which entries are to be learnt."""
-        return np.isnan(self.given)
+        """Which entries are to be learnt; of those tied together, the first."""
+        result: Booleans = np.isnan(self.given) & (self.leaders == np.arange(len(self.given)))
+        return result
 
     @property
     def bounds(self) -> list[tuple[float, float]]:
@@ -118,7 +142,13 @@ class Space:
         """Whole vector with these values where it is free."""
         theta = self.given.copy()
         theta[self.free] = free_values
-        return theta
+        result: Floats = theta[self.leaders]
+        return result
+
+    def free_gradient(self, gradient: Floats) -> Floats:
+        """Derivatives in the free entries, from those in all."""
+        result: Floats = np.bincount(self.leaders, gradient, len(gradient))[self.free]
+        return result
 
     def unpack(self, theta: Floats) -> tuple[Kernel, float]:
         """Kernel and noise variance of a whole vector; what is given comes back to the last digit."""
@@ -133,7 +163,7 @@ class Space:
     def sorted(self, theta: Floats) -> Floats:
         """Whole vector with the components in the order of their length, where that is free to choose."""
         J, q = self.n_scales, len(self.columns)
-        if not self.free[:-1].all():
+        if not np.isnan(self.given[:-1]).all():
             return theta
         lengths, variances = theta[: J * q].reshape(J, q), theta[J * q : -1]
         order = np.argsort(lengths.mean(axis=1))
@@ -174,7 +204,7 @@ class Space:
                 [np.log(noise * self.spread)],
             ]
         ).clip(self.lower, self.upper)
-        return np.where(self.free, theta, self.given)
+        return np.where(np.isnan(self.given), theta, self.given)[self.leaders]
 
     def on_bounds(self, kernel: Kernel, noise_variance: float) -> tuple[OnBound, ...]:
         """Learnt values that sit on a bound, of a kernel that may have fewer Gaussians than the space.

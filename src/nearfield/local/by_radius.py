@@ -97,7 +97,9 @@ class RadiusSearch(Measurements):
         # many to confirm, unless each is blended, which costs more. The harmonic mean of the sizes gives more of them
         # where dense and sparse places alternate, as most of the distance may come from a few sparse ones.
         share = 1 / np.mean(1 / _shares_within(self.data, self.radius, self.rng))
-        n = int(np.clip(24_000 / (share * self.n_samples), LEAST, MOST)) * (1 if group == 0 or self.request.blend else 2)
+        n = int(np.clip(24_000 / (share * self.n_samples), LEAST, MOST)) * (
+            1 if group == 0 or self.request.blend else 2
+        )
         return self.make(self.kernel, self.data, self.probe_rows[group], self.radius, n, self.n_jobs, self.rng)
 
     # ---- candidates ----------------------------------------------------------------------------------------------

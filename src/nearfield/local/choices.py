@@ -140,6 +140,7 @@ class Request:
     exact_mean: bool = False
     limit: float = np.inf
     places: Floats | None = None
+    onto: Callable[[Floats], Floats] | None = None
 
 
 def without_measuring(kernel: Kernel, n: int) -> Choice:

@@ -48,6 +48,7 @@ def choose(
         exact_mean,
         limit,
         places,
+        request.onto,
     )
     if kernel.n_scales == 1 or not request.is_free:
         return by_radius.choose(kernel, data, asked, request.n_jobs, rng, request.progress, **streamed)

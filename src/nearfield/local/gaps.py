@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,12 +20,14 @@ FAR = 0.95  # times the usual distance, beyond which a place is in a gap
 class Places:
     """Training points (n, d), and places (m, d) where predictions will be asked for, if they are known.
 
-    `index` is one of the points, where there is one.
+    `index` is one of the points, where there is one. `onto` brings places between the data to the surface that the
+    data lie on, where they do.
     """
 
     X: Floats
     named: Floats | None = None
     index: cKDTree | None = None
+    onto: Callable[[Floats], Floats] | None = None
 
     @cached_property
     def _tree(self) -> cKDTree:
@@ -64,6 +67,7 @@ class Places:
             # On lines between two points: inside of what the data enclose, wherever they have a gap.
             first, second = (self.X[rng.randint(len(self.X), size=50 * n)] for _ in range(2))
             places = first + rng.uniform(size=(50 * n, 1)) * (second - first)
+            places = places if self.onto is None else self.onto(places)
         found = places[self.are_gaps(places)]
         result: Floats = found[:n]
         return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -120,7 +121,12 @@ class FramedArrays:
         limit = np.inf if exact_mean or not request.is_free else self._cost_of_mean
         left = replace(self.data, y=self._targets[:, -self.data.y.shape[1] :])
         places = None if request.places is None else self.frame.points(request.places)
+        if request.onto is not None:
+            request = replace(request, onto=self._in_length_scales(request.onto))
         return choosing.choose(request, self.kernel, left, rng, exact_mean, limit, places)
+
+    def _in_length_scales(self, onto: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
+        return lambda points: self.frame.points(onto(self.frame.positions(points)))
 
     def place(self, request: LocalRequest, choice: Choice, rng: np.random.RandomState) -> tuple[Placement, float]:
         """See `FramedData`."""

@@ -91,7 +91,7 @@ class Measurements:
     @cached_property
     def places(self) -> Places:
         """Where predictions are asked for."""
-        return Places(self.data.X, self.request.places, self.data.index())
+        return Places(self.data.X, self.request.places, self.data.index(), self.request.onto)
 
     def search_gaps(self, candidate: Candidate) -> tuple[Candidate, Trial | None]:
         """The candidate, or one that does more in gaps of the data, and what was measured there; None without gaps."""

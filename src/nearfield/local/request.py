@@ -44,6 +44,8 @@ class LocalRequest:
     progress : callable or None
     places : ndarray of shape (m, d) or None
         Where predictions will be asked for, in the units of the data.
+    onto : callable or None
+        Brings points (m, d) between the data, in their units, to the surface that data and predictions lie on.
     """
 
     learning: LearningRequest
@@ -61,6 +63,7 @@ class LocalRequest:
     n_jobs: int | None
     progress: Progress | None
     places: Floats | None = None
+    onto: Callable[[Floats], Floats] | None = None
 
     @property
     def is_complete(self) -> bool:

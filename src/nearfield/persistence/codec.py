@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..common.arrays import is_tensor, on_host
+from ..common.sphere import Sphere
 from ..common.types import Floats
 from ..features import FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures
 from ..features.domain import DomainFeatures
@@ -74,14 +75,17 @@ def _model(
 ) -> FeatureSpace:
     """A local model that lacks its prior; earlier files do not tell the sums that only its likelihood needs."""
     k = cross.shape[1]
-    squares = np.full((k, k), np.nan) if targets is None else targets
-    return FeatureSpace(Cholesky(factor), coefficients, np.full(len(factor), np.nan), cross, squares, log_weight, n)
+    if targets is None:  # then the rest of the sums is of no use either
+        targets, log_weight = np.full((k, k), np.nan), np.nan
+    return FeatureSpace(Cholesky(factor), coefficients, np.full(len(factor), np.nan), cross, targets, log_weight, n)
 
 
 _KINDS = {
     kind.cls.__name__: kind
     for kind in (
-        *map(_plain, (Kernel, OnBound, Learned, Plan, Report, Statistics, Lattice, Placement, Depth, MomentSums)),
+        *map(
+            _plain, (Kernel, OnBound, Learned, Plan, Report, Statistics, Lattice, Placement, Depth, MomentSums, Sphere)
+        ),
         *map(_plain, (DomainFeatures, GlobalPart)),
         *map(_plain, (MaclaurinMap, DenseSketch, TensorSRHT, DenseFrequencies, StructuredFrequencies)),
         # What follows from the rest is left out, and made again.

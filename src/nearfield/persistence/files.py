@@ -20,6 +20,7 @@ from ..common import memory
 from ..common.arrays import as_doubles, is_tensor
 from ..common.files import atomic
 from ..common.fitting import note_fitted
+from ..common.sphere import Sphere
 from ..common.types import Floats
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from ..estimators.base import GPRegressor
@@ -65,6 +66,8 @@ _OPTIONAL: dict[str, Any] = {
     "feature_names_in_": Names,
     "_weight": float,
     "_amplitude": float,
+    "_sphere": Sphere | None,
+    "crs_": str | None,
 }
 _LOCAL: dict[str, Any] = {
     "_offset": Floats,
@@ -373,8 +376,11 @@ def _check_shared(model: Any) -> None:
     """What every model relies on."""
     d, k, kernel = model.n_features_in_, len(model.y_mean_), model.kernel_
     require(d >= 1 and k >= 1 and model.y_mean_.shape == (k,) and (k == 1 or not model._single_target))
-    require(kernel.length_scales.shape[1] in (1, d) and 0 <= model.noise_variance_ < np.inf)
-    require(not hasattr(model, "learned_") or model.learned_.kernel.length_scales.shape[1] in (1, d))
+    sphere, inner = model._sphere, model._n_inner
+    require(sphere is None or (min(sphere.longitude, sphere.latitude) >= 0 and sphere.longitude != sphere.latitude))
+    require(sphere is None or (max(sphere.longitude, sphere.latitude) < d and abs(sphere.meridian) <= 360))
+    require(kernel.length_scales.shape[1] in (1, inner) and 0 <= model.noise_variance_ < np.inf)
+    require(not hasattr(model, "learned_") or model.learned_.kernel.length_scales.shape[1] in (1, inner))
     require(len(getattr(model, "feature_names_in_", range(d))) == d)
     conform(model.n_jobs, int | None)
     require(model.n_jobs != 0 and abs(model.n_jobs or 1) <= _MOST_THREADS)
@@ -384,13 +390,13 @@ def _check_shared(model: Any) -> None:
 
 def _check_exact(model: Any, parts: dict[str, Any]) -> None:
     X, noise = parts["X"], parts["noise"]
-    require(X.ndim == 2 and len(X) and X.shape[1] == model.n_features_in_ and noise.shape == (len(X),))
+    require(X.ndim == 2 and len(X) and X.shape[1] == model._n_inner and noise.shape == (len(X),))
     require(parts["coefficients"].shape == (len(X), len(model.y_mean_)) and np.all(noise >= 0))
     require(not np.isnan(model.kernel_.length_scales).any())
 
 
 def _check_features(model: Any) -> None:
-    d, k, sums = model.n_features_in_, len(model.y_mean_), model.statistics_
+    d, k, sums = model._n_inner, len(model.y_mean_), model.statistics_
     require(sums.gram.shape == (model._width, model._width) and sums.cross.shape == (model._width, k + 1))
     maps = model.feature_map_ if isinstance(model.feature_map_, list) else [model.feature_map_]
     require(model._offset.shape == (k,) and all(m.n_features_in_ == d for m in maps))
@@ -399,7 +405,7 @@ def _check_features(model: Any) -> None:
 
 def _check_local(model: Any, parts: dict[str, Any]) -> None:
     """What a local model relies on besides; features are tried at one point, which shows whether their parts fit."""
-    d, k = model.n_features_in_, len(model.y_mean_)
+    d, k = model._n_inner, len(model.y_mean_)
     plan, data, placement = parts["plan"], parts["data"], parts["placement"]
     require(data.X.shape[1] == d == placement.centers.shape[1] and data.y.shape[1] == k + 1)
     require(parts["offset"].shape == (k,) and parts["unit"].shape in ((1,), (d,)) and are_positive(parts["unit"]))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from .inputs import check_level
+from .inputs import check_level, noise_unless_told
 from .summary import summarise
 
 
-def predict_frame(model: Any, X: ArrayLike, level: float, include_noise: bool) -> Any:
+def predict_frame(model: Any, X: ArrayLike, level: float, include_noise: bool | None) -> Any:
     """See `GPRegressor.predict_frame`."""
     try:
         import pandas as pd
@@ -21,6 +20,7 @@ def predict_frame(model: Any, X: ArrayLike, level: float, include_noise: bool) -
         raise ImportError("A DataFrame of predictions needs pandas: pip install pandas.") from None
     model._need_arrays("predict_frame")
     check_level(level)
+    include_noise = noise_unless_told(include_noise, "predict_frame")
     mean, std = map(np.asarray, model.predict(X, return_std=True, include_noise=include_noise))
     half = ndtri(0.5 + level / 2) * std
     answers = {"mean": mean, "std": std, "lower": mean - half, "upper": mean + half}
@@ -33,10 +33,4 @@ def report_table(model: Any) -> str:
     """HTML of the summary of a fitted model; nothing for a model that is not fitted."""
     if not hasattr(model, "kernel_"):
         return ""
-    summary = summarise(model)
-    rows = "".join(
-        f"<tr><th style='text-align:left;vertical-align:top;white-space:nowrap'>{escape(name)}</th>"
-        f"<td style='text-align:left'>{escape(text)}</td></tr>"
-        for name, text in summary.lines
-    )
-    return f"<table><caption style='text-align:left'>{escape(summary.title)}</caption><tbody>{rows}</tbody></table>"
+    return summarise(model).to_html()

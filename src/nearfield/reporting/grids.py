@@ -11,12 +11,27 @@ import numpy as np
 
 from .. import __version__
 from ..common import memory
-from ..common.types import Floats
+from ..common.progress import ProgressLine
+from ..common.sphere import LATITUDES, LONGITUDES, degree_columns
+from ..common.types import Booleans, Floats
 from ..common.validation import as_numbers, is_whole
-from .inputs import column_names, given_or_training, predict
+from .inputs import column_names, given_or_training, predict_in_chunks
+from .masks import are_inside, distances_to_data
 
 
-def predict_grid(model: Any, axes: Any, size: Any, spacing: Any, include_noise: bool) -> Any:
+def predict_grid(
+    model: Any,
+    axes: Any,
+    size: Any,
+    spacing: Any,
+    include_noise: bool,
+    like: Any = None,
+    mask: Any = None,
+    polygon: Any = None,
+    max_distance: float | None = None,
+    max_std: float | None = None,
+    progress: Any = None,
+) -> Any:
     """See `GPRegressor.predict_grid`."""
     try:
         import xarray as xr
@@ -24,6 +39,8 @@ def predict_grid(model: Any, axes: Any, size: Any, spacing: Any, include_noise: 
         raise ImportError("A grid needs xarray: pip install 'nearfield[grid]'.") from None
     model._need_arrays("predict_grid")
     names = column_names(model)
+    if like is not None:
+        axes = {**_axes_of(like, names), **_by_name(axes, names, "axes")}
     sides = _sides(model, names, axes, size, spacing)
     free = {name: side for name, side in sides.items() if side.ndim == 1}
     shape = tuple(len(side) for side in free.values())
@@ -33,7 +50,12 @@ def predict_grid(model: Any, axes: Any, size: Any, spacing: Any, include_noise: 
         "A smaller size, a larger spacing or a number for some of the axes makes it smaller.",
     )
     points = np.stack([side.ravel() for side in np.meshgrid(*sides.values(), indexing="ij")], axis=-1)
-    mean, std = predict(model, points, include_noise)
+    wanted = _wanted(model, points, free, names, mask, polygon, max_distance)
+    answers = predict_in_chunks(model, points[wanted], include_noise, ProgressLine() if progress is True else progress)
+    mean, std = (_spread_out(values, wanted) for values in answers)
+    if max_std is not None:
+        with np.errstate(invalid="ignore"):
+            mean, std = (np.where(std > max_std, np.nan, values) for values in (mean, std))
     dims = [*free, *(["target"] if mean.ndim > 1 else [])]
     kind = "observations" if include_noise else "the function without noise"
     described = {
@@ -41,7 +63,90 @@ def predict_grid(model: Any, axes: Any, size: Any, spacing: Any, include_noise: 
         "std": (std, {"long_name": f"standard deviation of {kind}, in the units of the target"}),
     }
     data = {name: (dims, v.reshape((*shape, *v.shape[1:])), attrs) for name, (v, attrs) in described.items()}
-    return xr.Dataset(data, coords=sides, attrs=_attributes(model, include_noise))
+    grid = xr.Dataset(data, coords=sides, attrs=_attributes(model, include_noise))
+    return grid if like is None else _laid_out(grid, like, names)
+
+
+def _axes_of(like: Any, names: list[str]) -> dict[str, Any]:
+    """Coordinates of a template by the names of the model's columns; lon and longitude are the same."""
+    if not hasattr(like, "dims") or not hasattr(like, "coords"):
+        raise ValueError(f"The 'like' argument must be a DataArray or a Dataset. Got {type(like).__name__}.")
+    axes = {}
+    for name in names:
+        dim = _same(name, [str(dim) for dim in like.dims])
+        if dim is not None:
+            axes[name] = np.asarray(like[dim].values, dtype=np.float64)
+    if not axes:
+        raise ValueError(
+            f"The 'like' argument has the dimensions {', '.join(map(str, like.dims))}, none of which is one of the "
+            f"model's columns: {', '.join(names)}."
+        )
+    return axes
+
+
+def _same(name: str, dims: list[str]) -> str | None:
+    """The dimension of that name, or another word for longitude or latitude."""
+    if name in dims:
+        return name
+    family = next((family for family in (LONGITUDES, LATITUDES) if name.casefold() in family), frozenset[str]())
+    return next((dim for dim in dims if dim.casefold() in family), None)
+
+
+def _laid_out(grid: Any, like: Any, names: list[str]) -> Any:
+    """The grid with the names, the order and the further coordinates of the template, such as its CRS."""
+    dims = {name: _same(name, [str(dim) for dim in like.dims]) for name in names}
+    grid = grid.rename(
+        {name: dim for name, dim in dims.items() if dim is not None and dim != name and name in grid.dims}
+    )
+    for dim in grid.dims:
+        if dim in like.coords:  # numbers as they were, with their attributes
+            grid = grid.assign_coords({dim: like[dim]})
+    further = {name: c for name, c in like.coords.items() if name not in grid.coords and set(c.dims) <= set(grid.dims)}
+    order = [dim for dim in like.dims if dim in grid.dims] + [dim for dim in grid.dims if dim not in like.dims]
+    return grid.assign_coords(further).transpose(*order)
+
+
+def _wanted(
+    model: Any, points: Floats, free: dict[str, Floats], names: list[str], mask: Any, polygon: Any, max_distance: Any
+) -> Booleans:
+    """Which points of the grid are asked for."""
+    wanted = np.ones(len(points), dtype=bool)
+    shape = tuple(len(side) for side in free.values())
+    if mask is not None:
+        wanted &= _mask_of(mask, list(free), shape).ravel()
+    if polygon is not None:
+        columns = degree_columns(names) or tuple(names.index(name) for name in list(free)[:2])
+        if len(columns) < 2:
+            raise ValueError("A polygon needs a grid of two axes.")
+        wanted[wanted] = are_inside(polygon, *(points[wanted][:, j] for j in columns))
+    if max_distance is not None:
+        wanted[wanted] = distances_to_data(model, points[wanted]) <= max_distance
+    return wanted
+
+
+def _mask_of(mask: Any, axes: list[str], shape: tuple[int, ...]) -> Booleans:
+    """A mask, True where predictions are asked for, in the order of the axes."""
+    if hasattr(mask, "dims"):
+        order = [_same(name, [str(dim) for dim in mask.dims]) for name in axes]
+        if None in order or len(order) != len(mask.dims):
+            raise ValueError(f"The mask has the dimensions {', '.join(map(str, mask.dims))}, not {', '.join(axes)}.")
+        mask = mask.transpose(*order).values
+    result = np.asarray(mask)
+    if result.dtype != bool or result.shape != shape:
+        raise ValueError(
+            f"A mask must be True or False for each of {' x '.join(map(str, shape))} places, in this order."
+        )
+    wanted: Booleans = result
+    return wanted
+
+
+def _spread_out(values: Floats, wanted: Booleans) -> Floats:
+    """Values where they were asked for, NaN elsewhere."""
+    if wanted.all():
+        return values
+    result = np.full((len(wanted), *values.shape[1:]), np.nan)
+    result[wanted] = values
+    return result
 
 
 def _sides(model: Any, names: list[str], axes: Any, size: Any, spacing: Any) -> dict[str, Floats]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -9,6 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..common.types import Floats
+from ..common.warnings import warn
+
+CHUNK = 8_000  # points predicted at a time, between reports of progress
 
 
 def column_names(model: Any) -> list[str]:
@@ -17,10 +21,35 @@ def column_names(model: Any) -> list[str]:
     return [f"x{j}" for j in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
 
+def named_length_scales(model: Any, columns: Sequence[str] | None = None) -> tuple[list[str], Floats]:
+    """Names (q) of what length scales belong to, and these (J, q); a single name where one is for all columns.
+
+    Longitude and latitude share one, in km.
+    """
+    names, scales = list(columns or column_names(model)), np.asarray(model.kernel_.length_scales)
+    sphere = getattr(model, "_sphere", None)
+    if sphere is not None:
+        others = [names[j] for j in sphere.others(len(names))]
+        return ["on the earth (km)", *others], scales[:, -1 - len(others) :]
+    return (names, scales) if scales.shape[1] > 1 else (["every column" if len(names) > 1 else names[0]], scales)
+
+
 def check_level(level: Any) -> None:
     """Refuse what is no probability of an interval."""
     if not isinstance(level, Real) or not 0 < float(level) < 1:
         raise ValueError(f"The 'level' argument must lie between 0 and 1. Got {level!r}.")
+
+
+def noise_unless_told(include_noise: bool | None, where: str) -> bool:
+    """What was asked for, or today's default with a warning: one day noise is left out everywhere unless asked for."""
+    if include_noise is None:
+        warn(
+            f"{where} includes noise in its intervals now, and will leave it out in the next release, as predict and "
+            "predict_grid do: say include_noise=True or include_noise=False.",
+            FutureWarning,
+        )
+        return True
+    return bool(include_noise)
 
 
 def points_in_memory(model: Any, X: Any) -> Floats:
@@ -36,6 +65,22 @@ def predict(model: Any, points: Floats, include_noise: bool = False) -> tuple[Fl
     return mean, std
 
 
+def predict_in_chunks(
+    model: Any, points: Floats, include_noise: bool = False, progress: Callable[..., None] | None = None
+) -> tuple[Floats, Floats]:
+    """The same as `predict`, some points at a time, with progress."""
+    predictor = getattr(model, "_predictor", None)
+    # A model too large to keep its local models makes them anew for each call: one call is best then.
+    step = max(len(points), 1) if predictor is not None and not predictor.models else CHUNK
+    answers = []
+    for start in range(0, max(len(points), 1), step):
+        answers.append(predict(model, points[start : start + step], include_noise))
+        if progress is not None:
+            progress("predicting", min((start + step) / max(len(points), 1), 1.0))
+    means, stds = zip(*answers, strict=True)
+    return np.concatenate(means), np.concatenate(stds)
+
+
 def given_or_training(model: Any, X: ArrayLike | None, otherwise: str = "X, points to go by") -> Floats:
     """Points (n, d): those given, or else those the model was trained on; `otherwise` is what to give without them."""
     if X is not None:
@@ -48,12 +93,21 @@ def given_or_training(model: Any, X: ArrayLike | None, otherwise: str = "X, poin
     return np.asarray(points)
 
 
-def padded_ranges(points: Floats, share: float = 0.02) -> list[tuple[float, float]]:
-    """Range of each column, a little widened, and never empty."""
+def padded_ranges(points: Floats, share: float = 0.02, model: Any = None) -> list[tuple[float, float]]:
+    """Range of each column, a little widened, and never empty; those of places on the earth end at the poles."""
     if len(points) == 0:
         raise ValueError("There are no points to go by: X is empty.")
     ranges = []
     for low, high in zip(points.min(axis=0), points.max(axis=0), strict=True):
         pad = share * (high - low) or 0.5 * max(abs(low), 1.0)
         ranges.append((float(low - pad), float(high + pad)))
+    sphere = getattr(model, "_sphere", None)
+    if sphere is not None:
+        west, east = ranges[sphere.longitude]
+        middle, half = (west + east) / 2, min((east - west) / 2, 180.0)
+        if half > 170:  # all around
+            middle, half = sphere.meridian, 180.0
+        ranges[sphere.longitude] = middle - half, middle + half
+        south, north = ranges[sphere.latitude]
+        ranges[sphere.latitude] = max(south, -90.0), min(north, 90.0)
     return ranges

@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 
 from .. import metrics
 from ..common.types import Floats
-from .inputs import check_level, column_names, given_or_training, padded_ranges, predict
+from .inputs import check_level, column_names, given_or_training, noise_unless_told, padded_ranges, predict
 from .numbers import counted, round_numbers, tick_label
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def prediction(
     y: ArrayLike | None = None,
     *,
     level: float = 0.95,
-    include_noise: bool = True,
+    include_noise: bool | None = None,
     n_points: int = 400,
     ax: Axes | None = None,
 ) -> Axes:
@@ -48,8 +48,9 @@ def prediction(
         Observations to show; `X` also says how far the curve goes. Without it, as far as the training data.
     level : float, default=0.95
         Probability of the intervals.
-    include_noise : bool, default=True
-        Intervals of observations; otherwise of the function without noise.
+    include_noise : bool, default=None
+        Intervals of observations; otherwise of the function without noise. None is True now, with a warning, and will
+        be False: then noise is left out everywhere unless it is asked for.
     n_points : int, default=400
     ax : matplotlib Axes, default=None
 
@@ -62,7 +63,7 @@ def prediction(
     check_level(level)
     (low, high), name = padded_ranges(points)[0], column_names(model)[0]
     x = np.linspace(low, high, n_points)
-    mean, std = _predict(model, x[:, None], include_noise)
+    mean, std = _predict(model, x[:, None], noise_unless_told(include_noise, "plotting.prediction"))
     half = ndtri(0.5 + level / 2) * std
     ax.fill_between(
         x, mean - half, mean + half, color=BLUE, alpha=0.2, linewidth=0, label=f"{100 * level:g} % interval"
@@ -116,7 +117,7 @@ def calibration(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | Non
     """
     ax = _axes(ax)
     y, mean, std = _finite(y, mean, std)
-    covered = [metrics.coverage(y, mean, std**2, level) for level in LEVELS]
+    covered = [metrics.coverage(y, mean, std=std, level=level) for level in LEVELS]
     ax.plot([0, 100], [0, 100], color=GREY, linewidth=1.5, linestyle="--", label="perfect")
     ax.plot(100 * LEVELS, 100 * np.array(covered), color=BLUE, linewidth=3, label="this model")
     ax.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
@@ -248,7 +249,7 @@ def _predict(model: Any, points: Floats, include_noise: bool) -> tuple[Floats, F
 def _map(model: Any, X: ArrayLike | None, ax: Axes | None, which: int, label: str, options: dict[str, Any]) -> Axes:
     ax = _axes(ax)
     points, size = _points(model, X, 2), int(options.pop("size", 200))
-    sides = [np.linspace(low, high, size) for low, high in padded_ranges(points)]
+    sides = [np.linspace(low, high, size) for low, high in padded_ranges(points, model=model)]
     grid = np.stack(np.meshgrid(*sides), axis=-1)
     values = _predict(model, grid.reshape(-1, 2), False)[which].reshape(size, size)
     picture = ax.pcolormesh(*sides, values, shading="gouraud", rasterized=True, **options)

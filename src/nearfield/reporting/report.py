@@ -60,6 +60,12 @@ class Report:
         Of model, in words.
     n_measured : int
         Number of samples when the distance was measured, where data were taken in later; else 0.
+    columns : tuple of str
+        What each of the length scales of a Gaussian belongs to, where there are several or it is the earth.
+    extents : tuple of float
+        Range of the data along each of these.
+    metric : str
+        "euclidean", or "sphere" where the first length scale is in km.
     trials : tuple of (label, divergence, cost) of the candidates measured
     """
 
@@ -91,10 +97,17 @@ class Report:
     kind: str = "Local Gaussian process"
     divergence_in_gaps: float | None = None
     divergence_largest: float | None = None
+    columns: tuple[str, ...] = ()
+    extents: tuple[float, ...] = ()
+    metric: str = "euclidean"
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
         return str(summarise_report(self))
+
+    def _repr_html_(self) -> str:
+        """Show a table in notebooks."""
+        return summarise_report(self).to_html()
 
     @property
     def is_exact(self) -> bool:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .inputs import named_length_scales
 from .numbers import counted, number
 
 if TYPE_CHECKING:
     from .report import Report
 
 HYPERPARAMETERS = ("length_scale", "signal_variance", "noise_variance")
+MOST_SCALES = 12  # columns in the table of length scales
 FEATURES = "Gaussian process"  # with one feature map for all data
 EXACT_MEAN = "that of the exact Gaussian process, by iteration; local models give the variances"
 EXACT = "none: this is the exact Gaussian process"
@@ -26,10 +30,20 @@ class Summary:
     lines: tuple[tuple[str, str], ...]
 
     def __str__(self) -> str:
-        return "\n".join([self.title, *(f"  {name:<15} {text}" for name, text in self.lines)])
+        indent = "\n" + " " * 18  # for tables of several lines
+        return "\n".join([self.title, *(f"  {name:<15} {text.replace(chr(10), indent)}" for name, text in self.lines)])
 
     def __getitem__(self, name: str) -> str:
         return dict(self.lines)[name]
+
+    def to_html(self) -> str:
+        """The same as a table for notebooks."""
+        rows = "".join(
+            f"<tr><th style='text-align:left;vertical-align:top;white-space:nowrap'>{escape(name)}</th>"
+            f"<td style='text-align:left'>{f'<pre>{escape(text)}</pre>' if chr(10) in text else escape(text)}</td></tr>"
+            for name, text in self.lines
+        )
+        return f"<table><caption style='text-align:left'>{escape(self.title)}</caption><tbody>{rows}</tbody></table>"
 
 
 def summarise(model: Any) -> Summary:
@@ -42,10 +56,13 @@ def summarise(model: Any) -> Summary:
     if sums is not None:
         method = f"one feature map for all points: {counted(len(sums.gram), 'feature')}, {counted(sums.n, 'sample')}"
         distance = "not measured, since the data came from a source"
+    names, scales = named_length_scales(model)
+    table = _table_of_scales(names, scales, (), model.kernel_.variances / model.kernel_.variance)
     values = {name: getattr(model, f"{name}_") for name in HYPERPARAMETERS}
+    unit = " km" if getattr(model, "_sphere", None) is not None else ""
     return Summary(
         f"Gaussian process of {counted(model.n_features_in_, 'column')}",
-        (("method", method), ("distance", distance), ("hyperparameters", _hyperparameters(values))),
+        (("method", method), ("distance", distance), *_hyperparameters(values, table, unit)),
     )
 
 
@@ -53,16 +70,14 @@ def summarise_report(report: Report) -> Summary:
     """Summary of a model, from its report."""
     if report.kind == FEATURES:  # there are no centres to speak of
         lines = (("method", report.method), ("distance", _distance(report)))
-        hyperparameters = ("hyperparameters", _hyperparameters(report.hyperparameters))
-        return Summary(f"{report.kind} of {counted(report.n_features, 'column')}", (*lines, hyperparameters))
+        return Summary(f"{report.kind} of {counted(report.n_features, 'column')}", (*lines, *_reported_scales(report)))
     return Summary(
         f"{report.kind} on {report.n_samples} samples of {counted(report.n_features, 'column')}",
         (
-            ("method", report.method),
+            ("method", _method(report)),
             ("chosen because", report.reason),
             ("distance", _distance(report)),
-            ("hyperparameters", _hyperparameters(report.hyperparameters)),
-            *([("length scales", _scales(report))] if len(report.variance_shares) > 1 else []),
+            *_reported_scales(report),
             *(
                 [("long scales", f"{counted(report.n_global, 'feature')} over the whole domain")]
                 if report.n_global
@@ -71,15 +86,90 @@ def summarise_report(report: Report) -> Summary:
             *([("mean", EXACT_MEAN)] if report.exact_mean else []),
             ("centres", _centres(report)),
             ("neighbourhoods", _neighbourhoods(report)),
-            ("time", ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in report.seconds.items())),
-            ("memory", f"{report.model_bytes / 2**20:.1f} MiB"),
+            ("time", _time(report)),
+            ("memory", f"{report.model_bytes / 2**20:.1f} MiB{_before_models(report)}"),
         ),
     )
 
 
-def _hyperparameters(values: dict[str, Any]) -> str:
+def _hyperparameters(values: dict[str, Any], table: str = "", unit: str = "") -> list[tuple[str, str]]:
+    """Lines of the hyperparameters: length scales in a table of their own where each column has one."""
     own = "that of the feature map"
-    return ", ".join(f"{name} = {own if value is None else number(value)}" for name, value in values.items())
+    units = {"length_scale": unit}
+    words = [
+        f"{name} = {own if value is None else number(value) + units.get(name, '')}"
+        for name, value in values.items()
+        if not (table and name == "length_scale")
+    ]
+    return [("hyperparameters", ", ".join(words)), *([("length scales", table)] if table else [])]
+
+
+def _reported_scales(report: Report) -> list[tuple[str, str]]:
+    lengths, shares = report.hyperparameters.get("length_scale"), np.asarray(report.variance_shares)
+    table = ""
+    if report.columns and lengths is not None:
+        table = _table_of_scales(report.columns, np.reshape(lengths, (len(shares), -1)), report.extents, shares)
+    if not table and len(shares) > 1:
+        table = _shares(lengths, shares, " km" if report.metric == "sphere" else "")
+    return _hyperparameters(report.hyperparameters, table, " km" if report.metric == "sphere" else "")
+
+
+def _table_of_scales(names: Sequence[str], scales: Any, extents: Sequence[float], shares: Any) -> str:
+    """A row per column, those with the shortest length scales beside their range first; nothing for a single one."""
+    if scales.shape[1] != len(names) or len(names) < 2:
+        return ""
+    ranges = np.asarray(extents if len(extents) == len(names) else np.ones(len(names)))
+    relative = scales.min(axis=0) / np.where(ranges > 0, ranges, np.nan)
+    order = np.argsort(np.where(np.isnan(relative), np.inf, relative), kind="stable")
+    heads = ["", *(f"{share:.0%}" for share in shares)] if len(shares) > 1 else ["", "length scale"]
+    rows = [heads + (["range of the data"] if len(extents) else [])]
+    for j in order[:MOST_SCALES]:
+        rows.append([names[j], *(number(float(v)) for v in scales[:, j])])
+        if len(extents):
+            rows[-1].append(number(float(ranges[j])))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+        for row in rows
+    ]
+    if len(shares) > 1:
+        lines[0] += ", by their shares of the signal variance"
+    left = len(names) - MOST_SCALES
+    return "\n".join([*lines, *([f"and {left} more columns, which matter less"] if left > 0 else [])])
+
+
+def _shares(lengths: Any, shares: Any, unit: str) -> str:
+    words = [f"{number(v)}{unit} ({share:.0%})" for v, share in zip(lengths, shares, strict=True)]
+    return f"{', '.join(words)} of the signal variance"
+
+
+def _method(report: Report) -> str:
+    """What was chosen; features that no centre needs are not."""
+    if report.n_components and report.n_centers and report.n_kernel_space == report.n_centers:
+        return f"kernel space: all neighbourhoods have fewer points than {report.n_components} features"
+    return report.method
+
+
+def _time(report: Report) -> str:
+    stages = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in report.seconds.items())
+    return f"{stages}; local models are made by the first predictions" if _makes_later(report) else stages
+
+
+def _before_models(report: Report) -> str:
+    return " before local models are made" if _makes_later(report) else ""
+
+
+def _makes_later(report: Report) -> bool:
+    """Whether models are made where and when they are asked for."""
+    by_number = bool(report.least_neighbours) and report.radius is None
+    return by_number and report.n_centers > 0 and report.n_features <= 3
+
+
+def _lengths(report: Report) -> str:
+    """Which length scale distances are counted in."""
+    if len(report.variance_shares) > 1:
+        return "times the shortest length scale"
+    return "length scales" if len(report.columns) < 2 else "length scales, of each column its own,"
 
 
 def _distance(report: Report) -> str:
@@ -112,20 +202,14 @@ def _in_gaps(report: Report) -> str:
     return gaps if largest is None else f"{gaps}; {largest:.1e} at worst"
 
 
-def _scales(report: Report) -> str:
-    lengths: Any = report.hyperparameters["length_scale"]
-    shares = [f"{number(v)} ({share:.0%})" for v, share in zip(lengths, report.variance_shares, strict=True)]
-    return f"{', '.join(shares)} of the signal variance"
-
-
 def _centres(report: Report) -> str:
     text = str(report.n_centers) if report.n_centers else "every test point"
-    if report.least_neighbours and report.radius is None and report.n_centers and report.n_features <= 3:
+    if _makes_later(report):
         text += ", of cells as small as the data are dense; models are made when they are first asked for, and kept"
     if report.n_centers and report.spacing is not None:
         share = "every point" if report.served == 1 else f"{report.served:.0%} of the points"
-        text += f", {share} within {report.spacing:g} length scales of one"
-    if report.n_components:
+        text += f", {share} within {report.spacing:g} {_lengths(report)} of one"
+    if report.n_components and report.n_kernel_space < max(report.n_centers, 1):
         degrees = ", ".join(map(str, report.degrees))
         text += f"; {report.n_components} {f'Taylor features of degree {degrees}' if degrees else 'features'} each"
         if report.n_kernel_space:
@@ -139,4 +223,5 @@ def _neighbourhoods(report: Report) -> str:
             f"the {report.least_neighbours} nearest points, more in gaps" if report.least_neighbours else "all points"
         )
     least = f", the nearest {report.least_neighbours} at least" if report.least_neighbours else ""
-    return f"within {report.radius:g} length scales, {report.median_neighbours} points in the median{least}"
+    reach = f"within {report.radius:g} {_lengths(report).rstrip(',')}"
+    return f"{reach}, {report.median_neighbours} points in the median{least}"

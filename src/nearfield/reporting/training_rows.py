@@ -15,9 +15,10 @@ class TrainingRows:
     """The training points of a model, to be looked up; none where it does not keep them or has forgotten them."""
 
     def __init__(self, model: Any) -> None:
-        points = model._training_points()
+        points, self._inner = model._training_points(), model._inner
         self._tree = None
         if points is not None and len(points):
+            points = self._inner(points)  # where a longitude of 181 is one of -179
             largest = np.abs(points).max(axis=0)
             self._unit = np.where(largest > 0, largest, 1.0) * _ROUNDING
             self._tree = cKDTree(points / self._unit)
@@ -26,5 +27,5 @@ class TrainingRows:
         """How many rows of `X` (m, n_features) are among them."""
         if self._tree is None:
             return 0
-        distances, _ = self._tree.query(np.asarray(X) / self._unit, p=np.inf, distance_upper_bound=1.0)
+        distances, _ = self._tree.query(self._inner(np.asarray(X)) / self._unit, p=np.inf, distance_upper_bound=1.0)
         return int(np.isfinite(distances).sum())

@@ -155,7 +155,7 @@ def score(problem: Problem, prediction: methods.Prediction, n_centers: int, seco
     return Record(
         float(np.sum(divergence)),
         float(metrics.rmse(problem.y_test, mean)),
-        float(metrics.mean_nll(problem.y_test, mean, std**2)),
+        float(metrics.mean_nll(problem.y_test, mean, std=std)),
         len(mean),
         int(n_centers),
         float(seconds),

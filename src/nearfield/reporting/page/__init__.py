@@ -27,8 +27,10 @@ from ...common.types import Floats
 from ..inputs import column_names, points_in_memory
 from ..numbers import counted, typeset
 from . import figures, learnt, scores, slices
-from .maps import Projection, map_of
+from .maps import Projection, map_of, plane_of
 from .subject import Subject
+
+OTHERS_HELD = "Along the coordinates, the other columns at their medians or most common categories."
 
 __all__ = ["Projection", "build", "save", "write"]
 
@@ -78,16 +80,21 @@ def build(
     X = None if X is None else points_in_memory(model, X)
     subject = Subject(model, names, target, inverse, progress)
     held_out = None if X is None or y is None else _held_out(subject, X, y)
-    if projection is not None or len(names) == 2:
-        data: dict[str, Any] = {"map": map_of(subject, X, projection)}
-        shown = ("Map", _resource("map.html"))
-    else:
-        html, data = slices.section(subject, X, None if held_out is None else held_out[0])
-        shown = ("The curve" if len(names) == 1 else "Slices", html)
+    data: dict[str, Any] = {}
+    shown: dict[str, str] = {}
+    plane = projection or plane_of(subject, X)
+    if plane is not None:
+        data["map"] = map_of(subject, X, plane)
+        others = "" if projection is not None or len(names) == 2 else f"<p>{OTHERS_HELD}</p>"
+        shown["Map"] = others + _resource("map.html")
+    if plane is None or (projection is None and len(names) > 2):
+        html, sliced = slices.section(subject, X, None if held_out is None else held_out[0])
+        data |= sliced
+        shown["The curve" if len(names) == 1 else "Slices"] = html
     sections = {
         "What was learnt": learnt.learnt(subject),
         "Distance from the exact process": learnt.distance(model),
-        shown[0]: shown[1],
+        **shown,
         "Against the data": "" if X is None or held_out is None else scores.section(subject, X, *held_out),
         "What was chosen, and why": learnt.chosen(model) + learnt.trials(model),
     }
@@ -140,6 +147,7 @@ def _cards(subject: Subject, held_out: tuple[Floats, Floats, Floats] | None) -> 
     model = subject.model
     report = getattr(model, "report_", None)
     cards: list[tuple[str, str, str]] = []
+    colours: dict[str, str] = {}
     if report is not None and report.divergence is not None:
         value, words = "none", "this is the exact process"
         if not report.is_exact:
@@ -153,12 +161,15 @@ def _cards(subject: Subject, held_out: tuple[Floats, Floats, Floats] | None) -> 
     if report is not None and report.n_centers > 1:
         cards.append(("Local models", typeset(report.n_centers), f"of {report.median_neighbours} points in the median"))
     if held_out is not None:
-        for name, value, words in scores.scores(*held_out):
-            if name in ("RMSE", "coverage"):
-                words = words.partition(";")[0] + (" of the transformed target" if subject.inverse else "")
-                cards.append((name.capitalize() if name.islower() else name, value, words))
+        for score in scores.scores(*held_out, float(model.y_mean_[0])):
+            if score.name in ("RMSE", "coverage"):
+                words = score.meaning.partition(";")[0] + (" of the transformed target" if subject.inverse else "")
+                name = score.name.capitalize() if score.name.islower() else score.name
+                cards.append((name, score.value, words))
+                colours[name] = scores.off(score)
     return "".join(
-        f'<div class="card"><span>{escape(name)}</span><b>{value}</b><small>{escape(words)}</small></div>'
+        f'<div class="card"><span>{escape(name)}</span><b{colours.get(name, "")}>{value}</b>'
+        f"<small>{escape(words)}</small></div>"
         for name, value, words in cards
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import plots
+from ..inputs import named_length_scales
 from ..numbers import round_numbers, tick_label, typeset, with_powers
 from ..report import Report
 from ..summary import summarise
@@ -50,14 +51,19 @@ def _scales_table(subject: Subject) -> str:
     deviations, shares = [typeset(v**0.5) for v in kernel.variances], kernel.variances / kernel.variance
     bars = [f'<span class="share" style="--share:{100 * share:.1f}%"></span>{_percent(share)}' for share in shares]
     names = [f"scale {j + 1}" for j in range(kernel.n_scales)] if kernel.n_scales > 1 else ["the only scale"]
-    if kernel.length_scales.shape[1] == 1:
+    columns, scales_by_column = named_length_scales(subject.model, subject.columns)
+    if len(columns) == 1:
         lengths = [typeset(float(scale)) for scale in kernel.length_scales[:, 0]]
-        shared = "length scale" if len(subject.columns) == 1 else "length scale, every column"
+        shared = (
+            "length scale"
+            if len(subject.columns) == 1
+            else f"length scale{'' if columns[0].startswith('on ') else ','} {escape(columns[0])}"
+        )
         heads = ["", shared, "standard deviation", "share of the signal variance"]
         return _table(heads, list(zip(names, lengths, deviations, bars, strict=True)))
     rows = [
         (escape(name), *(typeset(float(scale)) for scale in scales))
-        for name, scales in zip(subject.columns, kernel.length_scales.T, strict=True)
+        for name, scales in zip(columns, scales_by_column.T, strict=True)
     ]
     rows += [("<i>standard deviation</i>", *deviations), ("<i>share of the signal variance</i>", *bars)]
     heads = ["length scale of", *(["", ""] if kernel.n_scales == 1 else names)][: 1 + kernel.n_scales]
@@ -88,7 +94,9 @@ def _how(subject: Subject) -> str:
     if not learned.converged:
         text += " The search was stopped before it had converged."
     if learned.on_bounds:
-        bounds = learned.bounds_in_words(subject.columns)
+        bounds = learned.bounds_in_words(
+            subject.columns if subject.model._sphere is None else subject.model._inner_names()
+        )
         more = f"; and {len(bounds) - 3} more" if len(bounds) > 3 else ""
         text += f" On a bound of what was allowed: {escape('; '.join(bounds[:3]))}{more}."
     return f"<p>{text}</p>"
@@ -168,10 +176,21 @@ def trials(model: Any) -> str:
         "trials",
         lambda ax: plots.error_against_cost(replace(report, trials=drawn, tolerance=tolerance), ax=ax),
         f"Error against cost of {len(drawn)} candidates{ring}",
-        f"Every candidate that was measured{ring}: {escape(report.reason)}.",
+        f"Every candidate that was measured{ring}: {escape(report.reason)}.{_cheaper(report, drawn)}",
     )
     table = _table(["candidate", "KL (nats per point)", "operations"], rows)
     return f"{chart}<details><summary>The {len(drawn)} candidates</summary>{table}</details>"
+
+
+def _cheaper(report: Report, drawn: Sequence[tuple[str, float, float]]) -> str:
+    """A sentence about candidates that are cheaper than the one chosen, and yet below the tolerance."""
+    costs = [cost for label, error, cost in drawn if label == report.method and error == report.divergence]
+    if not costs or report.tolerance is None:
+        return ""
+    below = [1 for _, error, cost in drawn if cost < costs[0] and error < report.tolerance]
+    if not below:
+        return ""
+    return " Cheaper ones below the line met the tolerance too narrowly for their error of measurement, or not in gaps."
 
 
 def _can_be_drawn(*values: float) -> bool:

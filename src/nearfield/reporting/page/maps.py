@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ...common.sphere import degree_columns
 from ...common.types import Booleans, Floats
 from ..inputs import padded_ranges
 from .packing import pack
+from .slices import base_of
 from .subject import Subject, subsample
 
 CELLS = 72_000  # of a map: 16 bits each for mean and std, some 400 kB of page
 POINTS = 8_000  # that a map shows, at most
+PLANES = (("x", "y"), ("easting", "northing"), ("east", "north"))  # names of coordinates, beside those in degrees
 
 
 @dataclass(frozen=True)
@@ -38,11 +41,10 @@ class Projection:
     from_inputs: Callable[[Floats], Floats]
 
 
-def map_of(subject: Subject, X: ArrayLike | None, projection: Projection | None) -> dict[str, Any]:
+def map_of(subject: Subject, X: ArrayLike | None, plane: Projection) -> dict[str, Any]:
     """Data of the map for the page's script: grids of mean and std, points and centres."""
     model = subject.model
     points = subject.points(X)
-    plane = projection or _plane(subject, points)
     (x0, x1), (y0, y1) = plane.bounds
     nx, ny = grid_shape((x1 - x0) / (y1 - y0))
     across = x0 + (np.arange(nx) + 0.5) / nx * (x1 - x0)
@@ -69,10 +71,36 @@ def map_of(subject: Subject, X: ArrayLike | None, projection: Projection | None)
     return result
 
 
-def _plane(subject: Subject, points: Floats) -> Projection:
-    """The two columns of the model as they are."""
-    across, up = padded_ranges(points)
-    return Projection((subject.columns[0], subject.columns[1]), (across, up), lambda p: p, lambda p: p)
+def plane_of(subject: Subject, X: ArrayLike | None) -> Projection | None:
+    """The two columns of a model, or the coordinates among several, the others held; None where there are none."""
+    columns = _coordinates(subject)
+    if columns is None:
+        return None
+    points = subject.points(X)
+    ranges, base, pair = padded_ranges(points, model=subject.model), base_of(points), list(columns)
+
+    def to_inputs(places: Floats) -> Floats:
+        rows = np.tile(base, (len(places), 1))
+        rows[:, pair] = places
+        return rows
+
+    across, up = (ranges[j] for j in pair)
+    names = (subject.columns[pair[0]], subject.columns[pair[1]])
+    return Projection(names, (across, up), to_inputs, lambda rows: rows[:, pair])
+
+
+def _coordinates(subject: Subject) -> tuple[int, int] | None:
+    """Numbers of the two columns that a map is drawn in."""
+    names, sphere = list(subject.columns), getattr(subject.model, "_sphere", None)
+    if sphere is not None:
+        return sphere.longitude, sphere.latitude
+    if len(names) == 2:
+        return 0, 1
+    plain = [name.casefold() for name in names]
+    for first, second in PLANES:
+        if first in plain and second in plain:
+            return plain.index(first), plain.index(second)
+    return degree_columns(names)
 
 
 def _limits(values: Floats, certain: Booleans | None = None) -> list[float]:

@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...common.types import Floats
-from ..inputs import given_or_training, predict
-
-_CHUNK = 8_000
+from ..inputs import given_or_training, predict_in_chunks
 
 
 @dataclass(frozen=True)
@@ -36,17 +34,8 @@ class Subject:
 
     def predict(self, points: Floats, include_noise: bool = False) -> tuple[Floats, Floats]:
         """Means and standard deviations (m,) of the first target."""
-        answers = []
-        predictor = getattr(self.model, "_predictor", None)
-        # A model too large to keep its local models makes them anew for each call: one call is best then.
-        step = max(len(points), 1) if predictor is not None and not predictor.models else _CHUNK
-        for start in range(0, max(len(points), 1), step):
-            mean, std = predict(self.model, points[start : start + step], include_noise)
-            answers.append((mean, std) if mean.ndim == 1 else (mean[:, 0], std[:, 0]))
-            if self.progress is not None:
-                self.progress("predicting", min((start + step) / max(len(points), 1), 1.0))
-        means, stds = zip(*answers, strict=True)
-        return np.concatenate(means), np.concatenate(stds)
+        mean, std = predict_in_chunks(self.model, points, include_noise, self.progress)
+        return (mean, std) if mean.ndim == 1 else (mean[:, 0], std[:, 0])
 
     def shown(self, mean: Floats, std: Floats) -> tuple[Floats, Floats]:
         """Centre and spread in the units that are shown."""

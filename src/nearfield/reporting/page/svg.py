@@ -43,8 +43,10 @@ class Scale:
         return round_numbers(self.low, self.high)
 
     def text(self, tick: float) -> str:
-        """The label of a tick."""
-        return typeset(tick, 3)
+        """The label of a tick, with as many digits as tell it from the others."""
+        ticks = self.ticks()
+        digits = next((d for d in range(3, 12) if len({typeset(t, d) for t in ticks}) == len(ticks)), 12)
+        return typeset(tick, digits)
 
 
 @dataclass

@@ -1,0 +1,102 @@
+"""Where the data are: a warning for questions far outside, and for columns that cannot share a length scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..common.arrays import as_doubles
+from ..common.types import Booleans, Floats
+from ..common.warnings import warn
+
+FAR = 3.0  # length scales from the box around the data, where correlations are below 0.02
+UNLIKE = 1000.0  # times as wide spread is a column as another
+
+
+def box_of(points: Any) -> Floats:
+    """Least and largest value of each column of points (n, d), as rows."""
+    values = as_doubles(points)
+    return np.stack([values.min(axis=0), values.max(axis=0)])
+
+
+def joined(first: Floats, second: Floats) -> Floats:
+    """The box around two boxes."""
+    return np.stack([np.minimum(first[0], second[0]), np.maximum(first[1], second[1])])
+
+
+def are_outside(box: Floats, length_scales: Floats, points: Any) -> Booleans:
+    """Which points (m, d) are so far outside of the box that the data say nothing there."""
+    longest = length_scales.max(axis=0)
+    values = as_doubles(points)
+    beyond = np.maximum(np.maximum(box[0] - values, values - box[1]), 0.0) / longest
+    result: Booleans = np.sqrt(np.sum(beyond**2, axis=1)) > FAR
+    return result
+
+
+def outside_message(n_outside: int, n: int, first: int, are_swapped: bool) -> str:
+    """Sentence about points outside."""
+    share = f"{n_outside} of {n} points lie" if n > 1 else "The point lies"
+    where = f", the first of them in row {first}" if n > 1 else ""
+    hint = " With the first two columns swapped they would be inside: is that it?" if are_swapped else ""
+    return f"{share} more than {FAR:g} length scales outside of the data{where}: the prior answers there.{hint}"
+
+
+class Outside:
+    """Counts points outside of a model's data, in batches that come one after the other."""
+
+    def __init__(self, model: Any) -> None:
+        self._model, self._box = model, model._box_of_data()
+        self._scales = np.asarray(model.kernel_.length_scales)
+        self.n = self.n_outside = 0
+        self.first: int | None = None
+        self._swapped = True
+
+    def add(self, X: Any) -> None:
+        """Take in rows (m, n_features) in the columns of the user."""
+        if self._box is None or len(X) == 0 or not np.isfinite(self._scales).all():
+            self.n += len(X)
+            return
+        outside = are_outside(self._box, self._scales, self._model._inner(X))
+        if outside.any():
+            if self.first is None:
+                self.first = self.n + int(np.argmax(outside))
+            self._swapped = self._swapped and self._inside_if_swapped(X, outside)
+        self.n, self.n_outside = self.n + len(X), self.n_outside + int(outside.sum())
+
+    def _inside_if_swapped(self, X: Any, outside: Booleans) -> bool:
+        rows = as_doubles(X)[outside]
+        if rows.shape[1] < 2 or self._box is None:
+            return False
+        swapped = rows[:, [1, 0, *range(2, rows.shape[1])]]
+        return not are_outside(self._box, self._scales, self._model._inner(swapped)).any()
+
+    def message(self, counted_from: int = 0) -> str | None:
+        """What to say of them; None where there are none."""
+        if self.first is None:
+            return None
+        return outside_message(self.n_outside, self.n, self.first + counted_from, self._swapped)
+
+
+def warn_of_outside(model: Any, X: Any) -> None:
+    """Warn once where points (m, n_features) are far outside of the data."""
+    outside = Outside(model)
+    outside.add(X)
+    message = outside.message()
+    if message is not None:
+        warn(message)
+
+
+def warn_of_unlike_columns(points: Floats, names: Any) -> None:
+    """Warn where columns (n, d) of very different spread are to share a length scale."""
+    spreads = as_doubles(points).std(axis=0)
+    if len(spreads) < 2 or not (spreads > 0).any():
+        return
+    wide, narrow = int(np.argmax(spreads)), int(np.argmin(np.where(spreads > 0, spreads, np.inf)))
+    ratio = spreads[wide] / spreads[narrow]
+    if ratio > UNLIKE:
+        first, second = (repr(str(names[j])) if names is not None else str(j) for j in (wide, narrow))
+        warn(
+            f"Column {first} spreads {ratio:.0f} times as wide as column {second}, and they share a length scale, "
+            "so that the latter says nothing: ard=True learns one for each, or bring them to like units first."
+        )
