@@ -33,9 +33,10 @@ from ..hyperparameters.learning import Fixed, Learned, LearningRequest, Progress
 from ..kernels import Kernel
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
+from .probabilities import Probabilistic
 
 
-class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class GPRegressor(Probabilistic, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the Gaussian-process regressors."""
 
     kernel_: Kernel

@@ -14,13 +14,14 @@ from ..common import memory
 from ..common.arrays import as_doubles, is_tensor, like
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
-from ..common.types import Floats
+from ..common.types import Booleans, Floats
 from ..common.validation import is_whole, spawn, validated
 from ..common.warnings import warn
 from ..features import MaclaurinFeatures
 from ..local.certificate import Certificate, certify
 from ..local.fit import Clock, FittedLocal, TrainingData, fit
 from ..local.in_memory import InMemory
+from ..local.left_out import left_out
 from ..local.predictor import LocalPredictor, Predictor
 from ..reporting.report import Report
 from ..streaming.fit import SourceData, take_in
@@ -30,6 +31,7 @@ from ..streaming.passes import Passes, Sample
 from ..streaming.source import ArraySource, Source
 from .base import GPRegressor
 from .local_request import local_request
+from .probabilities import NO_ROWS
 from .sampling import take_sample
 
 
@@ -269,7 +271,7 @@ class LocalGPRegressor(GPRegressor):
         self._fitted, self.learned_, self.report_, self.y_mean_ = fitted, fitted.learned, fitted.report, fitted.y_mean
         self._set_hyperparameters(fitted.learned.kernel, fitted.learned.noise_variance)
         self.spacing_, self.radius_, self.feature_map_ = fitted.spacing, plan.radius, plan.features
-        self.centers_ = fitted.centers
+        self.centers_, self._left_out = fitted.centers, None
 
     @all_or_nothing
     def partial_fit(
@@ -395,6 +397,23 @@ class LocalGPRegressor(GPRegressor):
             return self._predict_points(like(points, X), True, True)
 
         return certify(fitted, places, predict, self.n_jobs, self._check_progress())
+
+    def _training_rows(self) -> tuple[Floats, Floats, Floats]:
+        fitted = self._fitted
+        if not isinstance(fitted.predictor, LocalPredictor) or fitted.predictor.n_samples == 0:
+            raise ValueError(NO_ROWS)
+        data = fitted.training_set()
+        return fitted.frame.positions(data.X), data.y[:, :-1] + as_doubles(fitted.frame.offset), data.noise
+
+    def _left_out_residuals(self) -> tuple[Floats, Floats]:
+        return left_out(self._fitted, self.n_jobs)
+
+    def _without(self, rows: Booleans) -> tuple[Floats, Floats]:
+        (X, y, noise), fitted = self._training_rows(), self._fitted
+        variance = fitted.frame.noise.variance
+        others = fitted.updated(X[~rows], y[~rows], variance / noise[~rows] if variance else None, True)
+        mean, latent = replace(others, y_mean=fitted.y_mean).predict(X[rows], True, bool(self.blend))
+        return mean + fitted.y_mean, latent
 
     def _training_points(self) -> Floats | None:
         if not isinstance(self._predictor, LocalPredictor):

@@ -30,7 +30,7 @@ from ..local.depth import Depth
 from ..local.fit import FittedLocal
 from ..local.frame import Frame
 from ..local.global_part import GlobalPart
-from ..local.iteration import ExactMean
+from ..local.iteration import N_SIGNS, ExactMean
 from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
 from ..local.predictor import LocalPredictor
@@ -98,6 +98,7 @@ _OPTIONAL_PARTS: dict[str, Any] = {
     "depth": Depth | None,
     "global_part": GlobalPart | None,
     "exact_weights": Floats | None,
+    "solved_signs": Floats | None,
 }
 _MOST_THREADS = 4096
 _WRONG = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
@@ -298,6 +299,7 @@ def _parts(model: Any) -> dict[str, Any]:
             "depth": p.depth,
             "global_part": part,
             "exact_weights": None if exact is None else exact.weights,
+            "solved_signs": None if exact is None else exact.solved_signs,
         }
     if isinstance(model, ExactGPRegressor):
         q = model._posterior
@@ -327,7 +329,7 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
         models, features = parts.pop("models"), parts["plan"].features
         if models and features is not None:
             models = [stored and replace(stored, precision=features.precision) for stored in models]
-        part, weights = (parts.pop(name, None) for name in ("global_part", "exact_weights"))
+        part, weights, signs = (parts.pop(name, None) for name in ("global_part", "exact_weights", "solved_signs"))
         data, kernel = parts["data"], parts["plan"].kernel
         if part is not None:
             parts["data"] = replace(data, y=part.restored(data.X, data.y[:, :-1]))
@@ -335,7 +337,7 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
         frame = replace(Frame.of(model.kernel_, model.noise_variance_, offset), unit=unit)
         if part is None:
             frame = replace(frame, kernel=kernel)
-        exact = None if weights is None else ExactMean.of(kernel, part, data.X, weights, model.n_jobs)
+        exact = None if weights is None else ExactMean.of(kernel, part, data.X, weights, model.n_jobs, signs)
         learned = getattr(model, "learned_", None) or Learned(model.kernel_, model.noise_variance_)
         weight = float(predictor.n_samples) if weight is None else weight
         fitted = FittedLocal(
@@ -350,6 +352,7 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
         # A file tells the likelihood of all targets together, and each gets an equal share of it.
         share = -2 * parts["log_likelihood"] / k - factor.log_determinant() - n * LOG_2PI
         model._posterior = KernelSpace(model.kernel_, X, noise, factor, coefficients, np.full(k, share))
+        model._left_out = None
     else:
         model._condition(model.statistics_)
 
@@ -405,6 +408,8 @@ def _check_local(model: Any, parts: dict[str, Any]) -> None:
     require(part is None or (part.cross.shape[1] == k + 1 and all(len(f.low) == d for f in part.features)))
     require(part is None or part.rows(np.zeros((1, d))).shape == (1, part.n_components))
     require(weights is None or weights.shape == (len(data.X), k + 1))
+    signs = parts.get("solved_signs")
+    require(signs is None or (weights is not None and signs.shape == (len(data.X), N_SIGNS)))
     require(model.spacing_ is None or placement.spacing is not None)
     n_further = 0 if part is None else part.n_further
     if plan.features is not None:
