@@ -14,6 +14,7 @@ from ..common.distribution import PredictiveDistribution, check_level, check_qua
 from ..common.left_out import LeftOut
 from ..common.types import Booleans, Floats
 from ..common.validation import check_random_state, is_whole
+from ..hyperparameters.noise import NoiseModel
 from ..streaming.inputs import as_source
 
 NO_ROWS = "The model keeps no training rows, which left-out predictions need: fit it to arrays, all at once."
@@ -46,8 +47,7 @@ class Probabilistic:
         """
         _refuse_source(X)
         self._fitted_on_tensors(X)  # type: ignore[attr-defined]
-        mean, variance, noise = self._moments(self._validate_test(X), bool(include_noise))  # type: ignore[attr-defined]
-        return self._distribution(as_doubles(mean), as_doubles(variance), noise)
+        return self._distribution_at(self._validate_test(X), bool(include_noise))  # type: ignore[attr-defined]
 
     def predict_interval(self, X: Any, level: float = 0.95, *, include_noise: bool = True) -> tuple[Any, Any]:
         """Lower and upper bounds of central intervals.
@@ -121,8 +121,8 @@ class Probabilistic:
         check_is_fitted(self, "kernel_")
         known = self.__dict__.get("_left_out")
         if known is None:
-            (_, y, noise), (residuals, variance) = self._training_rows(), self._left_out_residuals()
-            known = self._left_out = self._scored(y, y - residuals, variance, noise)
+            (X, y, noise), (residuals, variance) = self._training_rows(), self._left_out_residuals()
+            known = self._left_out = self._scored(X, y, y - residuals, variance, noise)
         return known
 
     def cross_validate(self, blocks: Any = 10, *, random_state: Any = 0) -> LeftOut:
@@ -147,7 +147,7 @@ class Probabilistic:
         mean, variance = np.empty_like(y), np.empty(len(y))
         for label in np.unique(labels):
             mean[labels == label], variance[labels == label] = self._without(labels == label)
-        return self._scored(y, mean, variance, noise)
+        return self._scored(X, y, mean, variance, noise)
 
     def _training_rows(self) -> tuple[Floats, Floats, Floats]:
         """Points (n, d), targets (n, k) and noise variances (n,); refuses where the model does not keep them."""
@@ -161,29 +161,32 @@ class Probabilistic:
         """Means (m, k) and variances (m,) of the function at some training rows (n,), by a model of all others."""
         raise NotImplementedError
 
-    def _scored(self, y: Floats, mean: Floats, variance: Floats, noise: Floats) -> LeftOut:
+    def _scored(self, X: Floats, y: Floats, mean: Floats, variance: Floats, noise: Floats) -> LeftOut:
         """Predictions (n, k) with variances of the function (n,) and the noise (n,), beside the targets (n, k)."""
         if self._single_target:
             y, mean = y[:, 0], mean[:, 0]
-        return LeftOut(y, self._distribution(mean, variance, noise))
+        return LeftOut(y, self._distribution(X, mean, variance, noise))
 
     # ---- distributions -------------------------------------------------------------------------------------------
 
-    def _moments(self, X: Array, include_noise: bool) -> tuple[Array, Array, Floats | None]:
-        """Means (m,) or (m, k), variances of the function (m,), and of the noise (m,) or None, at checked points."""
+    def _distribution_at(self, X: Array, include_noise: bool) -> PredictiveDistribution:
+        """Distributions at checked points (m, d)."""
+        mean, variance = self._moments(X)
+        noise = np.full(len(X), self.noise_variance_) if include_noise else None
+        return self._distribution(as_doubles(X), as_doubles(mean), as_doubles(variance), noise)
+
+    def _moments(self, X: Array) -> tuple[Array, Array]:
+        """Means (m,) or (m, k) and variances of the function (m,), as the model states them, at points (m, d)."""
         mean, std = self._predict_points(X, True, False)  # type: ignore[attr-defined]
-        variance = std**2 if std.ndim == 1 else std[:, 0] ** 2
-        return mean, variance, self._noise_at(X) if include_noise else None
+        return mean, std**2 if std.ndim == 1 else std[:, 0] ** 2
 
     def _noise_at(self, X: Array) -> Floats:
         """Noise variance (m,) at checked points (m, d)."""
         return np.full(len(X), self.noise_variance_)
 
-    def _distribution(self, mean: Floats, variance: Floats, noise: Floats | None) -> PredictiveDistribution:
-        """Distribution with means (m,) or (m, k), variances (m,) of the function and of the noise, None without it."""
-        std = np.sqrt(np.maximum(variance if noise is None else variance + noise, 0.0))
-        std = std if mean.ndim == 1 else np.repeat(std[:, None], mean.shape[1], axis=1)
-        return PredictiveDistribution(mean, std, std)
+    def _distribution(self, X: Floats, mean: Floats, variance: Floats, noise: Floats | None) -> PredictiveDistribution:
+        """Distributions at points (m, d), from means (m,) or (m, k) and variances (m,) of function and any noise."""
+        return NoiseModel().distribution(X, mean, variance, noise)
 
 
 def _refuse_source(X: Any) -> None:

@@ -35,6 +35,7 @@ PER_POINT, PER_FEATURE, PER_PAIR = 1e5, 1e3, 75.0  # operations worth, iteration
 MOST_PAIRS = 1e10  # of points that matter to each other, counted roughly: minutes
 RESIDUAL = 1e-3  # times the root of the tolerance: means are then precise to far less than it asks for
 N_SIGNS = 4  # vectors of random signs, by which traces of the inverse are known to a few percent
+ROWS_PER_MEAN = 300  # over which such means are taken
 CUTOFF = 1e-10  # of the variance, below which the kernel of two points is left out
 
 
@@ -161,15 +162,19 @@ class ExactMean:
         long_weights = rows_of(features, X, n_jobs).T @ weights if features else np.empty((0, weights.shape[1]))
         return cls(kernel, X, weights, features, long_weights, n_jobs, solved_signs)
 
-    def inverse_times(self, variances: Floats, rows: Integers) -> float:
-        """Mean over rows (m,) of variances (m,) times the diagonal of the inverse, estimated; 1 where it is not known.
+    def left_out_variances(self, variances: Floats, rows: Integers) -> Floats:
+        """Variances (m,) of left-out residuals of rows (m,), from approximate ones (m,), which are right on average.
 
-        It is 1 if these are the variances of left-out residuals.
+        They are the inverses of the diagonal of the inverse, whose mean over some hundred rows is known.
         """
         if self.solved_signs is None:
-            return 1.0
-        products = (signs(len(self.X)) * self.solved_signs)[rows] * variances[:, None]
-        return max(float(np.mean(products)), 0.01)
+            return variances
+        diagonal = np.mean((signs(len(self.X)) * self.solved_signs)[rows], axis=1)
+        result = np.empty(len(rows))
+        for group in np.array_split(np.argsort(variances), max(len(rows) // ROWS_PER_MEAN, 1)):
+            ratio = float(np.mean(diagonal[group] * variances[group]))
+            result[group] = variances[group] / np.clip(ratio, 0.01, 100.0)
+        return result
 
     @cached_property
     def _product(self) -> KernelProduct:

@@ -51,9 +51,8 @@ def left_out(fitted: FittedLocal, n_jobs: int | None, rows: Integers | None = No
         features = part.rows(data.X[rows])
         variances = variances + np.clip(part.variance - np.sum(features**2, axis=1), 0.0, None)
     if fitted.exact_mean is not None:
-        # Local models may have chosen to be less precise; on average, the iteration knows what the variances should be.
-        ratio = fitted.exact_mean.inverse_times(variances, rows)
-        residuals = fitted.exact_mean.weights[rows] * (variances / ratio)[:, None]
+        # Local models may have chosen to be less precise in their variances.
+        residuals = fitted.exact_mean.weights[rows] * fitted.exact_mean.left_out_variances(variances, rows)[:, None]
     shift = as_doubles(fitted.y_mean) - as_doubles(fitted.frame.offset)
     latent: Floats = np.maximum(variances - data.noise[rows], 0.0)
     return residuals[:, :-1] - residuals[:, -1:] * shift, latent

@@ -24,6 +24,7 @@ from ..common.types import Floats
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from ..estimators.base import GPRegressor
 from ..hyperparameters.learning import Learned
+from ..hyperparameters.noise import NoiseModel
 from ..kernels import Kernel
 from ..local.centers import Placement
 from ..local.depth import Depth
@@ -64,6 +65,8 @@ _OPTIONAL: dict[str, Any] = {
     "feature_names_in_": Names,
     "_weight": float,
     "_amplitude": float,
+    "noise_model_": NoiseModel,
+    "_stated_noise": Floats | None,
 }
 _LOCAL: dict[str, Any] = {
     "_offset": Floats,
@@ -344,6 +347,9 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
             learned, frame, model.y_mean_, weight, model.spacing_, predictor, model.report_, part, exact
         )
         model._store(fitted)
+        for name, plain in (("noise_model_", NoiseModel()), ("_stated_noise", None)):
+            if name not in vars(model):  # earlier files do not tell
+                setattr(model, name, plain)
     elif isinstance(model, ExactGPRegressor):
         X, noise, coefficients = parts["X"], parts["noise"], parts["coefficients"]
         n, k = coefficients.shape
@@ -411,6 +417,9 @@ def _check_local(model: Any, parts: dict[str, Any]) -> None:
     signs = parts.get("solved_signs")
     require(signs is None or (weights is not None and signs.shape == (len(data.X), N_SIGNS)))
     require(model.spacing_ is None or placement.spacing is not None)
+    stated, noise = getattr(model, "_stated_noise", None), getattr(model, "noise_model_", None)
+    require(stated is None or (stated.shape == (len(data.X),) and are_positive(stated)))
+    require(noise is None or noise.field is None or noise.field.X.shape[1] == d)
     n_further = 0 if part is None else part.n_further
     if plan.features is not None:
         D = plan.features.n_components

@@ -60,6 +60,11 @@ class Report:
         Of model, in words.
     n_measured : int
         Number of samples when the distance was measured, where data were taken in later; else 0.
+    noise : str
+        What left-out residuals say of the noise, in words; empty where they were not asked.
+    left_out : dict
+        Scores of left-out predictions of (a sample of) the training data: `rmse`, `nll`, `crps`, `coverage` of 95 %
+        intervals, and the number of `samples`; empty where they were not asked.
     trials : tuple of (label, divergence, cost) of the candidates measured
     """
 
@@ -91,6 +96,8 @@ class Report:
     kind: str = "Local Gaussian process"
     divergence_in_gaps: float | None = None
     divergence_largest: float | None = None
+    noise: str = ""
+    left_out: dict[str, float] = field(default_factory=dict)
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
