@@ -150,8 +150,8 @@ def test_not_fitted_and_no_rows(name):
     for what in (lambda: model.loo_, lambda: model.cross_validate(3)):
         with pytest.raises(ValueError, match="keeps no training"):
             what()
-    with pytest.raises(TypeError, match="batch by batch"):
-        model.predict_interval(source)
+    np.testing.assert_allclose(model.predict_interval(source), model.predict_interval(X))
+    np.testing.assert_allclose(model.predict_noise(source), 0.04)
 
 
 def test_tensors():

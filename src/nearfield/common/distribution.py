@@ -6,7 +6,8 @@ those.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,24 @@ class PredictiveDistribution:
     scale: Floats
     dof: float = np.inf
     calibration: Calibration | None = None
+
+    @staticmethod
+    def joined(parts: Sequence[PredictiveDistribution]) -> PredictiveDistribution:
+        """Distributions at places one after the other, by one model."""
+        names = ("mean", "std", "scale")
+        mean, std, scale = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        return replace(parts[0], mean=mean, std=std, scale=scale)
+
+    def target(self, number: int) -> PredictiveDistribution:
+        """Of several targets, the distributions of one."""
+        if self.mean.ndim == 1:
+            return self
+        return replace(self, mean=self.mean[:, number], std=self.std[:, number], scale=self.scale[:, number])
+
+    def scores(self, y: ArrayLike) -> Floats:
+        """Normal scores of `y`: standard normal if the distributions are right."""
+        scores = self._scores(self._standardised(y))
+        return scores if self.calibration is None else self.calibration.to_held(scores)
 
     def cdf(self, y: ArrayLike) -> Floats:
         """Probabilities of at most `y`, a number or one for each place."""

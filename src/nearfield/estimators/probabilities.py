@@ -16,6 +16,7 @@ from ..common.types import Booleans, Floats
 from ..common.validation import check_random_state, is_whole
 from ..hyperparameters.noise import NoiseModel
 from ..streaming.inputs import as_source
+from ..streaming.output import points_of
 
 NO_ROWS = "The model keeps no training rows, which left-out predictions need: fit it to arrays, all at once."
 
@@ -36,18 +37,22 @@ class Probabilistic:
 
         Parameters
         ----------
-        X : array of shape (m, n_features)
+        X : array of shape (m, n_features), Dask array or data frame, or Source
         include_noise : bool, default=True
             Of an observation; otherwise of the function without noise, which is always normal.
 
         Returns
         -------
         distribution : PredictiveDistribution
-            In NumPy arrays, also for tensors.
+            In NumPy arrays, also for tensors; of all rows of a source, in their order.
         """
-        _refuse_source(X)
         self._fitted_on_tensors(X)  # type: ignore[attr-defined]
-        return self._distribution_at(self._validate_test(X), bool(include_noise))  # type: ignore[attr-defined]
+        source = as_source(X, None, None)
+        if source is None:
+            return self._distribution_at(self._validate_test(X), bool(include_noise))  # type: ignore[attr-defined]
+        return PredictiveDistribution.joined(
+            [self._distribution_at(points, bool(include_noise)) for points in points_of(self, source)]
+        )
 
     def predict_interval(self, X: Any, level: float = 0.95, *, include_noise: bool = True) -> tuple[Any, Any]:
         """Lower and upper bounds of central intervals.
@@ -104,8 +109,10 @@ class Probabilistic:
 
     def predict_noise(self, X: Any) -> Any:
         """Variance of the noise of an observation of weight 1 at each place, shape (m,)."""
-        _refuse_source(X)
         self._fitted_on_tensors(X)  # type: ignore[attr-defined]
+        source = as_source(X, None, None)
+        if source is not None:
+            return np.concatenate([self._noise_at(points) for points in points_of(self, source)])
         return _as_given(self._noise_at(self._validate_test(X)), X)  # type: ignore[attr-defined]
 
     # ---- left out ------------------------------------------------------------------------------------------------
@@ -187,11 +194,6 @@ class Probabilistic:
     def _distribution(self, X: Floats, mean: Floats, variance: Floats, noise: Floats | None) -> PredictiveDistribution:
         """Distributions at points (m, d), from means (m,) or (m, k) and variances (m,) of function and any noise."""
         return NoiseModel().distribution(X, mean, variance, noise)
-
-
-def _refuse_source(X: Any) -> None:
-    if as_source(X, None, None) is not None:
-        raise TypeError("Distributions are of rows in memory: go through the source batch by batch.")
 
 
 def _as_given(values: Floats, X: Any) -> Any:

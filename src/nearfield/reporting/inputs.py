@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..common.distribution import PredictiveDistribution
 from ..common.types import Floats
 
 
@@ -34,6 +35,12 @@ def predict(model: Any, points: Floats, include_noise: bool = False) -> tuple[Fl
     """Means and standard deviations at points (m, d) whose columns are in the model's order."""
     mean, std = model._predict_points(points, return_std=True, include_noise=include_noise)
     return mean, std
+
+
+def distribution(model: Any, points: Floats, include_noise: bool = True) -> PredictiveDistribution:
+    """Predictive distributions at points (m, d) whose columns are in the model's order."""
+    result: PredictiveDistribution = model._distribution_at(points, include_noise)
+    return result
 
 
 def given_or_training(model: Any, X: ArrayLike | None, otherwise: str = "X, points to go by") -> Floats:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ...common.distribution import PredictiveDistribution
 from ...common.types import Floats
-from ..inputs import given_or_training, predict
+from ..inputs import distribution, given_or_training, predict
 
 _CHUNK = 8_000
 
@@ -36,10 +37,7 @@ class Subject:
 
     def predict(self, points: Floats, include_noise: bool = False) -> tuple[Floats, Floats]:
         """Means and standard deviations (m,) of the first target."""
-        answers = []
-        predictor = getattr(self.model, "_predictor", None)
-        # A model too large to keep its local models makes them anew for each call: one call is best then.
-        step = max(len(points), 1) if predictor is not None and not predictor.models else _CHUNK
+        answers, step = [], self._step(points)
         for start in range(0, max(len(points), 1), step):
             mean, std = predict(self.model, points[start : start + step], include_noise)
             answers.append((mean, std) if mean.ndim == 1 else (mean[:, 0], std[:, 0]))
@@ -47,6 +45,19 @@ class Subject:
                 self.progress("predicting", min((start + step) / max(len(points), 1), 1.0))
         means, stds = zip(*answers, strict=True)
         return np.concatenate(means), np.concatenate(stds)
+
+    def distribution(self, points: Floats) -> PredictiveDistribution:
+        """Distributions of observations of the first target."""
+        parts = []
+        for start in range(0, max(len(points), 1), self._step(points)):
+            parts.append(distribution(self.model, points[start : start + self._step(points)]).target(0))
+        return PredictiveDistribution.joined(parts)
+
+    def _step(self, points: Floats) -> int:
+        """Points to predict at once."""
+        predictor = getattr(self.model, "_predictor", None)
+        # A model too large to keep its local models makes them anew for each call: one call is best then.
+        return max(len(points), 1) if predictor is not None and not predictor.models else _CHUNK
 
     def shown(self, mean: Floats, std: Floats) -> tuple[Floats, Floats]:
         """Centre and spread in the units that are shown."""
