@@ -294,3 +294,28 @@ def test_latitudes_beyond_the_pole_are_one_line(fails, model, tmp_path):
     (tmp_path / "t.csv").write_text("lon,lat\n1,2\n3,95\n")
     message = fails("predict", model, tmp_path / "t.csv", "--out", tmp_path / "o.csv")
     assert "column 'lat' must hold latitudes from -90 to 90 in degrees. Got 95 in row 2" in message
+
+
+def test_quantiles_and_probabilities(runs, model, csv):
+    header, cells = parse(runs("predict", model, csv, "--quantiles", "0.1,0.5", "--above", "0.25,-3.5")[0])
+    assert header[1:] == ["mean", "std", "lower", "upper", "q0.1", "q0.5", "above_0.25", "above_-3.5"]
+    mean, std, _, _, low, median, above, surely = numbers(cells, *range(1, 9)).T
+    np.testing.assert_allclose(median, mean, rtol=1e-9)
+    np.testing.assert_allclose(low, mean + ndtri(0.1) * std, rtol=1e-9)
+    np.testing.assert_allclose(
+        ndtri(np.clip(above, 1e-12, 1 - 1e-12)), np.clip((mean - 0.25) / std, -7.03, 7.03), atol=0.05
+    )
+    assert np.all(surely > 0.99)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--quantiles", "0.5,1"], "--quantiles must lie between 0 and 1, not 1."),
+        (["--quantiles", "half"], "--quantiles must be numbers with commas between them, not 'half'."),
+        (["--above", "inf"], "--above must be finite numbers, not 'inf'."),
+        (["--above", "3,3"], "--quantiles and --above must not name a number twice."),
+    ],
+)
+def test_quantiles_and_thresholds_that_are_none(fails, model, csv, options, sentence):
+    assert sentence in fails("predict", model, csv, *options)

@@ -11,6 +11,7 @@ from .messages import CommandError, aligned, note_training_rows, print_json
 from .progress import bars
 
 if TYPE_CHECKING:
+    from ..common.distribution import PredictiveDistribution
     from .models import Made
     from .training import Training
 
@@ -203,7 +204,7 @@ def _cross_validate(
     """Scores of all splits; hyperparameters, a few numbers, are those of the first unless learnt anew."""
     import numpy as np
 
-    from .models import make, predict
+    from .models import distribution, make
 
     X, y = training.X, training.y
     folds, answers = [], []
@@ -217,9 +218,9 @@ def _cross_validate(
 
             earlier = None if relearn else made
             made = make(settings, X[train], y[train], training.recipe, report, X[test], earlier)
-            mean, std = (answer[:, 0] for answer in predict(made.model, X[test]))
-            folds.append({"train": len(train), "test": len(test), **scores(y[test], mean, std, level)})
-            answers.append((y[test], mean, std, np.full(len(test), y[train].mean())))
+            found = distribution(made.model, X[test]).target(0)
+            answers.append((*per_row(y[test], found, level), np.full(len(test), y[train].mean())))
+            folds.append({"train": len(train), "test": len(test), **scores(*answers[-1][:4])})
     return {
         "rows": len(y),
         "rows_dropped": training.n_dropped,
@@ -254,31 +255,39 @@ def _certificate(model: Any, X: Any) -> dict[str, Any]:
 
 
 def _overall(answers: list[Any], level: float, target: str, features: list[str]) -> dict[str, Any]:
-    """Scores of all rows together; `answers` are arrays of truth, means, standard deviations and what a mean says."""
+    """Scores of all rows together; `answers` are those of `per_row`, truth last but one, and what a mean says."""
     import numpy as np
 
-    truth, mean, std, baseline = (np.concatenate(arrays) for arrays in zip(*answers, strict=True))
+    *rows, truth, baseline = (np.concatenate(arrays) for arrays in zip(*answers, strict=True))
     return {
         "level": level,
         "target": target,
         "features": features,
-        "all": {"test": len(truth), **scores(truth, mean, std, level)},
+        "all": {"test": len(truth), **scores(*rows)},
         "rmse_of_the_mean": float(np.sqrt(np.mean((truth - baseline) ** 2))),
     }
 
 
-def scores(y: Any, mean: Any, std: Any, level: float) -> dict[str, float]:
-    """RMSE, NLL, CRPS and coverage."""
+def per_row(y: Any, found: PredictiveDistribution, level: float) -> tuple[Any, ...]:
+    """Squared errors, negative log likelihoods, CRPS, whether rows are in their intervals, and the truth, each (n,)."""
+    from dataclasses import replace
+
     import numpy as np
 
-    from .. import metrics
+    positive = replace(found, scale=np.maximum(found.scale, np.finfo(float).tiny ** 0.5))
+    lower, upper = found.interval(level)
+    return (y - found.mean) ** 2, -positive.logpdf(y), positive.crps(y), (y >= lower) & (y <= upper), y
 
-    variance = np.maximum(std**2, np.finfo(float).tiny)
+
+def scores(squares: Any, nlls: Any, crps: Any, inside: Any) -> dict[str, float]:
+    """RMSE, NLL, CRPS and coverage, from those of single rows."""
+    import numpy as np
+
     return {
-        "rmse": metrics.rmse(y, mean),
-        "nll": metrics.mean_nll(y, mean, var=variance),
-        "crps": metrics.crps(y, mean, var=variance),
-        "coverage": metrics.coverage(y, mean, var=variance, level=level),
+        "rmse": float(np.sqrt(np.mean(squares))),
+        "nll": float(np.mean(nlls)),
+        "crps": float(np.mean(crps)),
+        "coverage": float(np.mean(inside)),
     }
 
 
@@ -290,7 +299,7 @@ def _score_model(
     from ..reporting.training_rows import TrainingRows
     from ..streaming.tables import open_table
     from .columns import Unused, complete_rows, load_model, recipe_of, require_columns
-    from .models import predict, rows_at_a_time
+    from .models import distribution, rows_at_a_time
 
     gp, metadata = load_model(path)
     target = target or metadata.get("target")
@@ -304,9 +313,8 @@ def _score_model(
         for X, y in complete_rows(table, recipe, target, unused, rows_at_a_time(gp)):
             if len(X):
                 n_seen += training_rows.count(X)
-                mean, std = predict(gp, X)
                 places.append(X)
-                answers.append((y, mean[:, 0], std[:, 0], np.full(len(y), gp.y_mean_[0])))
+                answers.append((*per_row(y, distribution(gp, X).target(0), level), np.full(len(y), gp.y_mean_[0])))
     if not answers:
         raise CommandError(f"{table.name} has no row with {target!r} and all features.")
     overall = _overall(answers, level, target, recipe.names)

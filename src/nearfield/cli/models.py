@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..common.distribution import PredictiveDistribution
 from ..common.sphere import are_degrees, degree_columns
 from ..common.types import Floats
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
@@ -155,7 +156,6 @@ def rows_at_a_time(model: Any) -> int:
     return BATCH if predictor is None or predictor.models else 20 * BATCH
 
 
-def predict(model: Any, X: Floats, latent: bool = False) -> tuple[Floats, Floats]:
-    """Means and standard deviations (m, k) of complete rows; those of observations unless `latent`."""
-    mean, std = inputs.predict(model, X, include_noise=not latent)
-    return mean.reshape(len(X), -1), std.reshape(len(X), -1)
+def distribution(model: Any, X: Floats, latent: bool = False) -> PredictiveDistribution:
+    """Predictive distributions of complete rows; those of observations unless `latent`."""
+    return inputs.distribution(model, X, include_noise=not latent)

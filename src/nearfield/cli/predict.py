@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +13,7 @@ from .options import AsJson, Encoding
 from .progress import bars
 
 if TYPE_CHECKING:
+    from ..common.distribution import PredictiveDistribution
     from ..streaming.tables import Table, TableRows
     from .columns import Recipe
 
@@ -20,6 +23,8 @@ EXAMPLES = """
 - `nearfield predict model.nf new.csv --noise --out predictions.csv`
 
 - `nearfield predict model.nf new.parquet --id station --noise --level 0.9 --out predictions.parquet`
+
+- `nearfield predict model.nf new.csv --noise --quantiles 0.1,0.9 --above 25 --out predictions.csv`
 
 - `zcat new.csv.gz | nearfield predict model.nf - --noise | head`
 """
@@ -32,11 +37,19 @@ def command(
         str, typer.Option("--out", "-o", help="Table to write: .csv, .tsv, either with .gz, or .parquet; - is stdout.")
     ] = "-",
     level: Annotated[float, typer.Option("--level", help="Probability of the interval from lower to upper.")] = 0.95,
+    quantiles: Annotated[
+        str | None,
+        typer.Option("--quantiles", help="Quantiles to add, with commas: 0.1,0.5,0.9 gives q0.1, q0.5, q0.9."),
+    ] = None,
+    above: Annotated[
+        str | None,
+        typer.Option("--above", help="Thresholds, with commas: 25 gives above_25, the probability of more than that."),
+    ] = None,
     noise: Annotated[
         bool | None,
         typer.Option(
             "--noise/--latent",
-            help="std and interval of observations with noise, or of the smooth function behind them. Default: "
+            help="All of observations with noise, or of the smooth function behind them. Default: "
             "observations now; the function in the next release, as in Python.",
             show_default=False,
         ),
@@ -62,7 +75,7 @@ def command(
     encoding: Encoding = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict for every row of a table: mean, std, lower and upper.
+    """Predict for every row of a table: mean, std, lower and upper, quantiles and probabilities.
 
     Rows come out in the order they went in, one for one, with the columns that they had. Where a feature is missing, or
     has a category that the model has not seen, the new columns are empty, and such rows are counted. An output file is
@@ -72,8 +85,7 @@ def command(
     from .columns import load_model, recipe_of
     from .models import rows_at_a_time
 
-    if not 0 < level < 1:
-        raise CommandError(f"--level must lie between 0 and 1, not {level:g}.")
+    asked = _Asked(level, _numbers("--quantiles", quantiles), _numbers("--above", above))
     if batch_size is not None and batch_size < 1:
         raise CommandError(f"--batch-size must be at least 1, not {batch_size}.")
     if as_json and out == "-":
@@ -84,8 +96,8 @@ def command(
     with open_table(data, encoding) as table, bars(quiet=out == "-") as show:
         kept = _kept(table, identifier, keep_all)
         recipe = recipe_of(gp, metadata, table, kept)
-        rows = _Rows(gp, recipe, level, latent=noise is False)
-        new = [prefix + name for name in _new_columns(len(gp.y_mean_))]
+        rows = _Rows(gp, recipe, asked, latent=noise is False)
+        new = [prefix + name for name in asked.columns(len(gp.y_mean_))]
         for name in new:
             if name in kept:
                 raise CommandError(
@@ -104,36 +116,83 @@ def command(
         print_json({"out": out, **counts, "columns": new})
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked for besides mean and standard deviation."""
+
+    level: float
+    quantiles: list[float]
+    thresholds: list[float]
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:
+            raise CommandError(f"--level must lie between 0 and 1, not {self.level:g}.")
+        for q in self.quantiles:
+            if not 0 < q < 1:
+                raise CommandError(f"--quantiles must lie between 0 and 1, not {q:g}.")
+
+    def columns(self, n_targets: int) -> list[str]:
+        """Names of the new columns."""
+        names = ["mean", "std", "lower", "upper"]
+        names += [f"q{q:g}" for q in self.quantiles] + [f"above_{threshold:g}" for threshold in self.thresholds]
+        if len(set(names)) < len(names):
+            raise CommandError("--quantiles and --above must not name a number twice.")
+        return names if n_targets == 1 else [f"{name}_{i}" for i in range(n_targets) for name in names]
+
+    def values(self, found: PredictiveDistribution) -> list[Any]:
+        """Their values, in that order, for one target."""
+        return [
+            found.mean,
+            found.std,
+            *found.interval(self.level),
+            *(found.ppf(q) for q in self.quantiles),
+            *(found.above(threshold) for threshold in self.thresholds),
+        ]
+
+
+def _numbers(option: str, text: str | None) -> list[float]:
+    from .columns import split_names
+
+    numbers = []
+    for word in split_names(text):
+        try:
+            numbers.append(float(word))
+        except ValueError:
+            raise CommandError(f"{option} must be numbers with commas between them, not {word!r}.") from None
+        if not math.isfinite(numbers[-1]):
+            raise CommandError(f"{option} must be finite numbers, not {word!r}.")
+    return numbers
+
+
 class _Rows:
     """Predictions, batch by batch, and what is to be said of them in the end."""
 
-    def __init__(self, gp: Any, recipe: Recipe, level: float, latent: bool) -> None:
-        from scipy.special import ndtri
-
+    def __init__(self, gp: Any, recipe: Recipe, asked: _Asked, latent: bool) -> None:
         from ..estimators.extent import Outside
         from .columns import Unused
 
-        self._gp, self._recipe, self._latent = gp, recipe, latent
-        self._width = float(ndtri(0.5 + level / 2))
+        self._gp, self._recipe, self._asked, self._latent = gp, recipe, asked, latent
         self.unused, self._outside = Unused(), Outside(gp)
 
     def predict(self, batch: TableRows) -> list[Any]:
-        """Means, standard deviations and bounds of a batch, in the order of `_new_columns`."""
+        """Values of the new columns of a batch, in their order; empty where a row is not complete."""
         import numpy as np
 
-        from .models import predict
+        from .models import distribution
 
         X, unknown = self._recipe.matrix(batch)
         complete = ~np.isnan(X).any(axis=1)
-        mean = np.full((len(X), len(self._gp.y_mean_)), np.nan)
-        std = mean.copy()
+        k = len(self._gp.y_mean_)
+        columns = [np.full(len(X), np.nan) for _ in self._asked.columns(k)]
         self._gp._check_degrees(X, first=self.unused.n_rows + 1)
         if complete.any():
-            mean[complete], std[complete] = predict(self._gp, X[complete], self._latent)
+            found = distribution(self._gp, X[complete], self._latent)
+            values = [each for i in range(k) for each in self._asked.values(found.target(i))]
+            for column, each in zip(columns, values, strict=True):
+                column[complete] = each
         self.unused.add(~complete, unknown)
         self._outside.add(X)
-        half = self._width * std
-        return [values[:, i] for i in range(mean.shape[1]) for values in (mean, std, mean - half, mean + half)]
+        return columns
 
     def say(self, name: str) -> None:
         """Count what could not be predicted."""
@@ -143,11 +202,6 @@ class _Rows:
         message = self._outside.message(counted_from=1)
         if message is not None:
             note(message)
-
-
-def _new_columns(n_targets: int) -> list[str]:
-    names = ["mean", "std", "lower", "upper"]
-    return names if n_targets == 1 else [f"{name}_{i}" for i in range(n_targets) for name in names]
 
 
 def _kept(table: Table, identifier: str | None, keep_all: bool | None) -> list[str]:

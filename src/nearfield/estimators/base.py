@@ -39,9 +39,10 @@ from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
 from .extent import box_of, joined, warn_of_outside, warn_of_unlike_columns
 from .places import framed, sphere_for, without_geometry
+from .probabilities import Probabilistic
 
 
-class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class GPRegressor(Probabilistic, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the Gaussian-process regressors."""
 
     kernel_: Kernel

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..common import memory
-from ..common.arrays import Array, indices_like, is_tensor, weighted_mean
+from ..common.arrays import Array, as_doubles, indices_like, is_tensor, weighted_mean
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
-from ..common.types import Floats
+from ..common.types import Booleans, Floats
+from ..solvers.factors import Cholesky
 from ..solvers.kernel_space import KernelSpace
+from ..solvers.left_out import of_kernel_space
 from ..streaming.inputs import refuse_source
 from .base import JointGPRegressor
 
@@ -116,6 +120,7 @@ class ExactGPRegressor(JointGPRegressor):
         centered = y - self.y_mean_
         self._learn(X, centered, weights)
         self._posterior = KernelSpace.from_points(self.kernel_, X, centered, self._noise_of(X, weights))
+        self._left_out = None
         return self
 
     def predict(
@@ -150,6 +155,25 @@ class ExactGPRegressor(JointGPRegressor):
     def _training_points(self) -> Floats:
         points: Floats = self._outer(self._posterior.X)
         return points
+
+    def _training_rows(self) -> tuple[Floats, Floats, Floats]:
+        q = self._posterior
+        y = as_doubles(q.factor.matrix() @ q.coefficients + self.y_mean_)
+        return as_doubles(q.X), y, as_doubles(q.noise)
+
+    def _left_out_residuals(self) -> tuple[Floats, Floats]:
+        q = self._posterior
+        assert isinstance(q.factor, Cholesky)
+        factor = Cholesky(np.asfortranarray(as_doubles(q.factor.lower)))
+        on_host = replace(q, factor=factor, coefficients=as_doubles(q.coefficients))
+        residuals, variances = of_kernel_space(on_host, np.arange(factor.size))
+        return residuals, np.maximum(variances - as_doubles(q.noise), 0.0)
+
+    def _without(self, rows: Booleans) -> tuple[Floats, Floats]:
+        X, y, noise = self._training_rows()
+        kept = y[~rows] - self.y_mean_
+        mean, variance = KernelSpace.from_points(self.kernel_, X[~rows], kept, noise[~rows]).mean_and_variance(X[rows])
+        return mean + self.y_mean_, variance
 
     def log_marginal_likelihood(self) -> float:
         """Log marginal likelihood of the training data at the fitted hyperparameters (summed over targets)."""

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..common import memory
 from ..common.arrays import Array, as_doubles, is_tensor, like, namespace, weighted_mean
 from ..common.fitting import all_or_nothing
-from ..common.types import Floats
+from ..common.types import Booleans, Floats
 from ..common.validation import check_bool, check_option, check_positive, describe, spawn
 from ..common.warnings import warn
 from ..features.gradients import is_differentiable, length_scale_gradients
@@ -29,6 +29,7 @@ from ..reporting.report import Report
 from ..reporting.summary import FEATURES, HYPERPARAMETERS
 from ..solvers import statistics
 from ..solvers.feature_space import FeatureSpace
+from ..solvers.left_out import of_feature_space
 from ..solvers.statistics import Statistics
 from ..streaming.inputs import as_source
 from ..streaming.neighbours import make_blocks
@@ -37,6 +38,7 @@ from ..streaming.passes import Passes
 from ..streaming.source import Source
 from .base import JointGPRegressor
 from .places import refuse_rows_of_sphere
+from .probabilities import NO_ROWS
 from .sampling import FeatureSums, take_sample
 
 FAR = 0.1  # nats per point from the exact process, that are worth a warning
@@ -80,6 +82,7 @@ class FeatureGPRegressor(JointGPRegressor):
     """
 
     _width: int  # number of features
+    _rows_kept: tuple[Array, Array, Array | None] | None  # points, targets and weights, for left-out predictions
     report_: Report
 
     def __init__(
@@ -139,6 +142,7 @@ class FeatureGPRegressor(JointGPRegressor):
         self._prepare(points, targets - self._offset, weights)
         self._condition(self._sums(points, targets - self._offset, weights))
         self._measure(points, targets - self._offset, weights)
+        self._rows_kept = points, targets, weights
         return self
 
     def _measure(self, X: Array, y: Array, weights: Array | None) -> None:
@@ -384,6 +388,33 @@ class FeatureGPRegressor(JointGPRegressor):
         mean = sums.mean() if sums.n else self.y_mean_ - self._offset
         posterior = FeatureSpace.from_statistics(sums.centred(mean))
         self.statistics_, self.y_mean_, self._posterior = sums, self._offset + mean, posterior
+        self._rows_kept = self._left_out = None
+
+    # ---- left out ------------------------------------------------------------------------------------------------
+
+    def _training_rows(self) -> tuple[Floats, Floats, Floats]:
+        if self._rows_kept is None or is_tensor(self._rows_kept[0]):
+            raise ValueError(NO_ROWS)
+        X, y, weights = self._rows_kept
+        return X, y, self._noise_of(X, weights)
+
+    def _left_out_residuals(self) -> tuple[Floats, Floats]:
+        X, y, noise = self._training_rows()
+        assert isinstance(self._posterior, FeatureSpace)
+        residuals, variances = np.empty_like(y), np.empty(len(y))
+        for chunk in self._chunks(X):
+            root = 1 / np.sqrt(noise[chunk])
+            targets = np.column_stack([y[chunk] - self.y_mean_, np.ones(len(root))]) * root[:, None]
+            answers = of_feature_space(self._posterior, self._rows(X[chunk]) * root, targets, root)
+            residuals[chunk], variances[chunk] = answers[0][:, :-1], answers[1]
+        return residuals, np.maximum(variances - noise, 0.0)
+
+    def _without(self, rows: Booleans) -> tuple[Floats, Floats]:
+        X, y, noise = self._training_rows()
+        weights = self.noise_variance_ / noise[~rows]
+        posterior = FeatureSpace.from_statistics(self._sums(X[~rows], y[~rows] - self.y_mean_, weights))
+        mean, variance = posterior.mean_and_variance(self._rows(X[rows]))
+        return mean[:, :-1] + self.y_mean_, variance
 
     # ---- refusals ------------------------------------------------------------------------------------------------
 

@@ -11,16 +11,21 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from ..common import memory
-from ..common.arrays import as_doubles, is_tensor, like
+from ..common.arrays import as_doubles, is_tensor, like, namespace
+from ..common.distribution import PredictiveDistribution
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
-from ..common.types import Floats
-from ..common.validation import is_whole, spawn, validated
+from ..common.left_out import LeftOut
+from ..common.types import Booleans, Floats
+from ..common.validation import check_option, describe, is_whole, spawn, validated
 from ..common.warnings import warn
 from ..features import MaclaurinFeatures
+from ..hyperparameters.noise import NoiseModel
 from ..local.certificate import Certificate, certify
 from ..local.fit import Clock, FittedLocal, TrainingData, fit
 from ..local.in_memory import InMemory
+from ..local.left_out import left_out
+from ..local.noise import Refit, settle
 from ..local.predictor import LocalPredictor, Predictor
 from ..reporting.report import Report
 from ..streaming.fit import SourceData, take_in
@@ -32,6 +37,7 @@ from .base import GPRegressor
 from .extent import warn_of_outside
 from .local_request import local_request
 from .places import refuse_rows_of_sphere, without_geometry
+from .probabilities import NO_ROWS
 from .sampling import take_sample
 
 
@@ -75,6 +81,16 @@ class LocalGPRegressor(GPRegressor):
         process, where it is chosen, has one centre.
     n_centers : int or None, default=None
         For "farthest", "kmeans" and "random".
+    noise : {"auto", "constant", "local"}, default="auto"
+        "constant": of one size. "local": of a size that varies from place to place, as left-out residuals tell; it goes
+        back into the fit as weights, and sample weights divide it. "auto" takes what makes left-out residuals
+        significantly likelier; it may also find that all variances, and not the noise alone, have a local size. It is
+        "constant" where `noise_variance` is given, for less than 500 samples, several targets, sources and tensors.
+    likelihood : {"auto", "gaussian", "student"}, default="auto"
+        Of observations: normal, or with the tails of Student's t, whose degrees of freedom are learnt. Unless it is
+        "gaussian", gross outliers lose their weight in the fit. "auto" decides as that of `noise` does, and is
+        "gaussian" where that is "constant" for lack of a choice. With one of both open, intervals are checked by
+        left-out residuals, and corrected where they are off.
     open_centers : bool, default=True
         Open a centre for test points farther than the spacing from all others. (Where neighbourhoods are by number,
         `fit` adds centres for samples that those given leave alone.) If False, centres that are far from some samples
@@ -91,12 +107,16 @@ class LocalGPRegressor(GPRegressor):
     feature_map_ : LocalFeatures or None
     report_ : Report
         What was chosen, why, and the measured distance from the exact Gaussian process. Print it.
+    noise_model_ : NoiseModel
+        What left-out residuals say of the size and the tails of the noise.
     kernel_, learned_, y_mean_, n_features_in_, feature_names_in_
         See `ExactGPRegressor`.
     """
 
     report_: Report
+    noise_model_: NoiseModel
     _fitted: FittedLocal
+    _stated_noise: Floats | None  # noise variances of the samples, where the fit took others
 
     def __init__(
         self,
@@ -116,6 +136,8 @@ class LocalGPRegressor(GPRegressor):
         centers: Any = "auto",
         n_centers: int | None = None,
         open_centers: bool = True,
+        noise: str = "auto",
+        likelihood: str = "auto",
         n_restarts: int = 2,
         time_budget: float = 60.0,
         n_jobs: int | None = None,
@@ -137,6 +159,8 @@ class LocalGPRegressor(GPRegressor):
         self.centers = centers
         self.n_centers = n_centers
         self.open_centers = open_centers
+        self.noise = noise
+        self.likelihood = likelihood
         self.n_restarts = n_restarts
         self.time_budget = time_budget
         self.n_jobs = n_jobs
@@ -172,7 +196,8 @@ class LocalGPRegressor(GPRegressor):
         **parameters
             Further parameters of `LocalGPRegressor`.
         """
-        parameters = {"n_scales": 1, "blend": False, **parameters}
+        plain = {"noise": "constant", "likelihood": "gaussian"}
+        parameters = {"n_scales": 1, "blend": False, **plain, **parameters}
         return cls(
             spacing=spacing,
             radius=None,
@@ -225,8 +250,50 @@ class LocalGPRegressor(GPRegressor):
         request = local_request(self)
         if X_test is not None:
             request = replace(request, places=self._check_places(X_test))
+        options = self._noise_options(data)
         self._store(fit(data, request, rngs, clock))
+        self.noise_model_, self._stated_noise = NoiseModel(), None
+        if isinstance(data, InMemory):
+            self._settle_noise(data, options, lambda rows: fit(rows, request, rngs), clock)
         return self
+
+    def _noise_options(self, data: TrainingData) -> tuple[str, str]:
+        """Noise and likelihood to choose from."""
+        noise = check_option(self, "noise", ("auto", "constant", "local"))
+        likelihood = check_option(self, "likelihood", ("auto", "gaussian", "student"))
+        if not isinstance(data, InMemory) or len(data.mean) > 1:
+            for name, value, usual in (("noise", noise, "constant"), ("likelihood", likelihood, "gaussian")):
+                if value not in ("auto", usual):
+                    raise ValueError(f"{describe(self, name)} must be 'auto' or {usual!r} for {_rows_of(data)}.")
+            return "constant", "gaussian"
+        if self._check_noise() is not None:  # who gives the noise knows it
+            noise = "constant" if noise == "auto" else noise
+            likelihood = "gaussian" if likelihood == "auto" else likelihood
+        return noise, likelihood
+
+    def _settle_noise(self, data: InMemory, options: tuple[str, str], refit: Refit, clock: Clock) -> None:
+        """Set what left-out residuals say of the noise, and the model fitted with it."""
+        settled = settle(self._fitted, data, *options, refit, spawn(self.random_state, "noise"))
+        if settled.residuals is None:
+            return
+        clock.lap("noise")
+        residuals, model = settled.residuals, settled.model
+        known = residuals.X, np.zeros(len(residuals.X)), residuals.variance, residuals.noise
+        left = LeftOut(residuals.values, model.distribution(*known))
+        report = replace(
+            settled.fitted.report,
+            seconds=dict(clock.laps),
+            noise=model.in_words(),
+            left_out={
+                "samples": len(left),
+                "rmse": left.rmse,
+                "nll": left.nll,
+                "crps": left.crps,
+                "coverage": left.coverage(),
+            },
+        )
+        self._store(replace(settled.fitted, report=report))
+        self.noise_model_, self._stated_noise = model, settled.noise
 
     def _check_places(self, X_test: Any) -> Floats:
         """Places where predictions will be asked for, as an array."""
@@ -279,7 +346,7 @@ class LocalGPRegressor(GPRegressor):
         self._set_hyperparameters(fitted.learned.kernel, fitted.learned.noise_variance)
         self.report_ = self._described(fitted.report)
         self.spacing_, self.radius_, self.feature_map_ = fitted.spacing, plan.radius, plan.features
-        self.centers_ = self._outer(fitted.centers)
+        self.centers_, self._left_out = self._outer(fitted.centers), None
 
     @all_or_nothing
     def partial_fit(
@@ -309,7 +376,7 @@ class LocalGPRegressor(GPRegressor):
         if isinstance(self._fitted.predictor, LocalPredictor):
             fitted = self._fitted
             for rows in self._rows_of(X, y, sample_weight, source):
-                fitted, forget = fitted.updated(*rows, bool(forget)), False
+                fitted, forget = fitted.updated(*self._weighted(rows, bool(forget)), bool(forget)), False
             if forget:  # there were no rows to take the place of the earlier ones
                 nothing = np.empty((0, self._n_inner)), np.empty((0, len(self.y_mean_)))
                 fitted = fitted.updated(*nothing, None, True)
@@ -325,6 +392,18 @@ class LocalGPRegressor(GPRegressor):
                 "opens none for them: where they are, the prior answers. Fit again, or with open_centers=True."
             )
         return self
+
+    def _weighted(self, rows: tuple[Any, Any, Any], forget: bool) -> tuple[Any, Any, Any]:
+        """Rows to take in, with the weights that noise of local size gives them."""
+        X, y, weights = rows
+        if self._stated_noise is None:
+            return rows
+        stated, frame = self._fitted.frame.noise(X, weights), self._fitted.frame
+        self._stated_noise = stated if forget else np.concatenate([self._stated_noise, stated])
+        if self.noise_model_.field is None or self.noise_model_.of_all:
+            return rows
+        precisions = 1 / self.noise_model_.variance_factors(frame.points(X))
+        return X, y, precisions if weights is None else precisions * weights
 
     def _rows_of(self, X: Any, y: Any, sample_weight: Any, source: Source | None) -> Iterator[tuple[Any, Any, Any]]:
         """Points, targets and weights, batch by batch where they come from a source."""
@@ -365,9 +444,23 @@ class LocalGPRegressor(GPRegressor):
         return self._predict_points(points, return_std, include_noise)
 
     def _predict_points(self, X: Any, return_std: bool, include_noise: bool) -> Any:
+        if return_std and not self.noise_model_.is_plain:
+            distribution = self._distribution_at(X, include_noise)
+            return distribution.mean, distribution.std
         mean, variance = self._fitted.predict(self._inner(X), return_std, bool(self.blend))
         mean = self._shaped(mean)
         return (mean, self._std(variance, include_noise)) if return_std else mean
+
+    def _moments(self, X: Any) -> tuple[Any, Any]:
+        mean, variance = self._fitted.predict(self._inner(X), True, bool(self.blend))
+        return self._shaped(mean), namespace(variance).clip(self._finite(variance), 0.0, None)
+
+    def _distribution(self, X: Floats, mean: Floats, variance: Floats, noise: Floats | None) -> PredictiveDistribution:
+        return self.noise_model_.distribution(self._fitted.frame.points(self._inner(X)), mean, variance, noise)
+
+    def _noise_at(self, X: Any) -> Floats:
+        points = self._fitted.frame.points(self._inner(as_doubles(X)))
+        return self.noise_model_.noise_variance(points, super()._noise_at(X))
 
     def certify(self, X: Any, n_probes: int = 64, random_state: Any = None) -> Certificate:
         """Hold the model against the exact Gaussian process of all training data, at a sample of places.
@@ -405,10 +498,31 @@ class LocalGPRegressor(GPRegressor):
             places = places[np.sort(rng.choice(len(places), n_probes, replace=False))]
 
         def predict(_: Floats) -> Any:
-            return self._predict_points(like(places, X), True, True)
+            mean, variance = self._moments(like(places, X))  # as the process has it, whatever the noise is like
+            return mean, self._std(variance, True)
 
         certificate = certify(fitted, self._inner(places), predict, self.n_jobs, self._check_progress())
         return replace(certificate, X=places)
+
+    def _training_rows(self) -> tuple[Floats, Floats, Floats]:
+        fitted = self._fitted
+        if not isinstance(fitted.predictor, LocalPredictor) or fitted.predictor.n_samples == 0:
+            raise ValueError(NO_ROWS)
+        data = fitted.training_set()
+        noise = data.noise if self._stated_noise is None else self._stated_noise
+        X: Floats = self._outer(fitted.frame.positions(data.X))
+        return X, data.y[:, :-1] + as_doubles(fitted.frame.offset), noise
+
+    def _left_out_residuals(self) -> tuple[Floats, Floats]:
+        return left_out(self._fitted, self.n_jobs)
+
+    def _without(self, rows: Booleans) -> tuple[Floats, Floats]:
+        (X, y, _), fitted = self._training_rows(), self._fitted
+        X = self._inner(X)
+        noise, variance = fitted.training_set().noise, fitted.frame.noise.variance
+        others = fitted.updated(X[~rows], y[~rows], variance / noise[~rows] if variance else None, True)
+        mean, latent = replace(others, y_mean=fitted.y_mean).predict(X[rows], True, bool(self.blend))
+        return mean + fitted.y_mean, latent
 
     def _training_points(self) -> Floats | None:
         if not isinstance(self._predictor, LocalPredictor):
@@ -419,3 +533,7 @@ class LocalGPRegressor(GPRegressor):
     @property
     def _predictor(self) -> Predictor:
         return self._fitted.predictor
+
+
+def _rows_of(data: TrainingData) -> str:
+    return "several targets" if isinstance(data, InMemory) else "rows of a source, or tensors"

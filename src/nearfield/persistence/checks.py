@@ -33,6 +33,7 @@ _MAY_BE_ODD = frozenset(
     {
         *(("Kernel", "length_scales"), ("Learned", "log_likelihood")),
         *(("Report", "divergence_error"), ("Report", "trials"), ("Report", "hyperparameters")),
+        ("NoiseModel", "dof"),
     }
 )
 
@@ -254,6 +255,23 @@ def _is_global_part(f: Any) -> bool:
     )
 
 
+def _is_noise_model(f: Any) -> bool:
+    is_dof = f.dof > 2 if np.isfinite(f.dof) else f.dof == np.inf
+    return bool(is_dof and _SMALLEST <= f.factor <= _LARGEST)
+
+
+def _is_noise_field(f: Any) -> bool:
+    M = len(np.atleast_1d(f.X))
+    fits = f.X.ndim == 2 and M and f.X.shape[1] and f.coefficients.shape == (M,) and _are_near(f.X)
+    return bool(fits and f.kernel.length_scales.shape[1] in (1, f.X.shape[1]))
+
+
+def _is_calibration(f: Any) -> bool:
+    J = len(np.atleast_1d(f.stated))
+    fits = f.stated.shape == f.held.shape == (J,) and J >= 2
+    return bool(fits and (np.diff(f.stated) > 0).all() and (np.diff(f.held) > 0).all())
+
+
 _RULES: dict[str, Callable[[Any], bool]] = {
     "Kernel": _is_kernel,
     "Learned": _is_learned,
@@ -269,6 +287,9 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "Depth": lambda f: f.excess >= 0 and f.most >= 1 and f.noise >= 0,
     "DomainFeatures": _is_domain,
     "GlobalPart": _is_global_part,
+    "NoiseModel": _is_noise_model,
+    "NoiseField": _is_noise_field,
+    "Calibration": _is_calibration,
     "TaylorMap": _are_monomials,
     "MaclaurinMap": lambda f: all(weight >= 0 for weight, _ in f.sketches),
     "DenseSketch": lambda f: f.weights.ndim == 3 and f.weights.size > 0,

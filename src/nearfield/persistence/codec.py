@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..common.arrays import is_tensor, on_host
+from ..common.distribution import Calibration
 from ..common.sphere import Sphere
 from ..common.types import Floats
 from ..features import FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures
@@ -23,6 +24,8 @@ from ..features.maclaurin import MaclaurinMap
 from ..features.sketch import DenseSketch, TensorSRHT
 from ..features.taylor import TaylorMap, from_exponents
 from ..hyperparameters.learned import Learned, OnBound
+from ..hyperparameters.noise import NoiseModel
+from ..hyperparameters.noise_field import NoiseField
 from ..kernels import Kernel
 from ..local.centers import Lattice, Placement
 from ..local.depth import Depth
@@ -86,7 +89,7 @@ _KINDS = {
         *map(
             _plain, (Kernel, OnBound, Learned, Plan, Report, Statistics, Lattice, Placement, Depth, MomentSums, Sphere)
         ),
-        *map(_plain, (DomainFeatures, GlobalPart)),
+        *map(_plain, (DomainFeatures, GlobalPart, NoiseModel, NoiseField, Calibration)),
         *map(_plain, (MaclaurinMap, DenseSketch, TensorSRHT, DenseFrequencies, StructuredFrequencies)),
         # What follows from the rest is left out, and made again.
         _Kind(TaylorMap, lambda v: {"exponents": v.exponents}, from_exponents),

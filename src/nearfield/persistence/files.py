@@ -25,13 +25,14 @@ from ..common.types import Floats
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from ..estimators.base import GPRegressor
 from ..hyperparameters.learning import Learned
+from ..hyperparameters.noise import NoiseModel
 from ..kernels import Kernel
 from ..local.centers import Placement
 from ..local.depth import Depth
 from ..local.fit import FittedLocal
 from ..local.frame import Frame
 from ..local.global_part import GlobalPart
-from ..local.iteration import ExactMean
+from ..local.iteration import N_SIGNS, ExactMean
 from ..local.moments import MomentSums
 from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
@@ -68,6 +69,8 @@ _OPTIONAL: dict[str, Any] = {
     "_amplitude": float,
     "_sphere": Sphere | None,
     "crs_": str | None,
+    "noise_model_": NoiseModel,
+    "_stated_noise": Floats | None,
 }
 _LOCAL: dict[str, Any] = {
     "_offset": Floats,
@@ -102,6 +105,7 @@ _OPTIONAL_PARTS: dict[str, Any] = {
     "depth": Depth | None,
     "global_part": GlobalPart | None,
     "exact_weights": Floats | None,
+    "solved_signs": Floats | None,
 }
 _MOST_THREADS = 4096
 _WRONG = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
@@ -302,6 +306,7 @@ def _parts(model: Any) -> dict[str, Any]:
             "depth": p.depth,
             "global_part": part,
             "exact_weights": None if exact is None else exact.weights,
+            "solved_signs": None if exact is None else exact.solved_signs,
         }
     if isinstance(model, ExactGPRegressor):
         q = model._posterior
@@ -334,7 +339,7 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
                 replace(stored, precision=features.precision) if isinstance(stored, FeatureSpace) else stored
                 for stored in models
             ]
-        part, weights = (parts.pop(name, None) for name in ("global_part", "exact_weights"))
+        part, weights, signs = (parts.pop(name, None) for name in ("global_part", "exact_weights", "solved_signs"))
         data, kernel = parts["data"], parts["plan"].kernel
         if part is not None:
             parts["data"] = replace(data, y=part.restored(data.X, data.y[:, :-1]))
@@ -342,13 +347,16 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
         frame = replace(Frame.of(model.kernel_, model.noise_variance_, offset), unit=unit)
         if part is None:
             frame = replace(frame, kernel=kernel)
-        exact = None if weights is None else ExactMean.of(kernel, part, data.X, weights, model.n_jobs)
+        exact = None if weights is None else ExactMean.of(kernel, part, data.X, weights, model.n_jobs, signs)
         learned = getattr(model, "learned_", None) or Learned(model.kernel_, model.noise_variance_)
         weight = float(predictor.n_samples) if weight is None else weight
         fitted = FittedLocal(
             learned, frame, model.y_mean_, weight, model.spacing_, predictor, model.report_, part, exact
         )
         model._store(fitted)
+        for name, plain in (("noise_model_", NoiseModel()), ("_stated_noise", None)):
+            if name not in vars(model):  # earlier files do not tell
+                setattr(model, name, plain)
     elif isinstance(model, ExactGPRegressor):
         X, noise, coefficients = parts["X"], parts["noise"], parts["coefficients"]
         n, k = coefficients.shape
@@ -357,6 +365,7 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
         # A file tells the likelihood of all targets together, and each gets an equal share of it.
         share = -2 * parts["log_likelihood"] / k - factor.log_determinant() - n * LOG_2PI
         model._posterior = KernelSpace(model.kernel_, X, noise, factor, coefficients, np.full(k, share))
+        model._left_out = None
     else:
         model._condition(model.statistics_)
 
@@ -415,7 +424,12 @@ def _check_local(model: Any, parts: dict[str, Any]) -> None:
     require(part is None or (part.cross.shape[1] == k + 1 and all(len(f.low) == d for f in part.features)))
     require(part is None or part.rows(np.zeros((1, d))).shape == (1, part.n_components))
     require(weights is None or weights.shape == (len(data.X), k + 1))
+    signs = parts.get("solved_signs")
+    require(signs is None or (weights is not None and signs.shape == (len(data.X), N_SIGNS)))
     require(model.spacing_ is None or placement.spacing is not None)
+    stated, noise = getattr(model, "_stated_noise", None), getattr(model, "noise_model_", None)
+    require(stated is None or (stated.shape == (len(data.X),) and are_positive(stated)))
+    require(noise is None or noise.field is None or noise.field.X.shape[1] == d)
     n_further = 0 if part is None else part.n_further
     if plan.features is not None:
         D = plan.features.n_components

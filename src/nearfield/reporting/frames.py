@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from .inputs import check_level, noise_unless_told
 from .summary import summarise
@@ -21,9 +19,10 @@ def predict_frame(model: Any, X: ArrayLike, level: float, include_noise: bool | 
     model._need_arrays("predict_frame")
     check_level(level)
     include_noise = noise_unless_told(include_noise, "predict_frame")
-    mean, std = map(np.asarray, model.predict(X, return_std=True, include_noise=include_noise))
-    half = ndtri(0.5 + level / 2) * std
-    answers = {"mean": mean, "std": std, "lower": mean - half, "upper": mean + half}
+    distribution = model.predict_distribution(X, include_noise=include_noise)
+    lower, upper = distribution.interval(level)
+    mean = distribution.mean
+    answers = {"mean": mean, "std": distribution.std, "lower": lower, "upper": upper}
     if mean.ndim > 1:
         answers = {f"{name}_{k}": values[:, k] for k in range(mean.shape[1]) for name, values in answers.items()}
     return pd.DataFrame(answers, index=X.index if isinstance(X, pd.DataFrame | pd.Series) else None)

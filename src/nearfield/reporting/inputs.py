@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..common.distribution import PredictiveDistribution
 from ..common.types import Floats
 from ..common.warnings import warn
 
@@ -69,16 +70,26 @@ def predict_in_chunks(
     model: Any, points: Floats, include_noise: bool = False, progress: Callable[..., None] | None = None
 ) -> tuple[Floats, Floats]:
     """The same as `predict`, some points at a time, with progress."""
-    predictor = getattr(model, "_predictor", None)
-    # A model too large to keep its local models makes them anew for each call: one call is best then.
-    step = max(len(points), 1) if predictor is not None and not predictor.models else CHUNK
-    answers = []
+    answers, step = [], at_once(model, points)
     for start in range(0, max(len(points), 1), step):
         answers.append(predict(model, points[start : start + step], include_noise))
         if progress is not None:
             progress("predicting", min((start + step) / max(len(points), 1), 1.0))
     means, stds = zip(*answers, strict=True)
     return np.concatenate(means), np.concatenate(stds)
+
+
+def at_once(model: Any, points: Floats) -> int:
+    """How many points to predict at a time."""
+    predictor = getattr(model, "_predictor", None)
+    # A model too large to keep its local models makes them anew for each call: one call is best then.
+    return max(len(points), 1) if predictor is not None and not predictor.models else CHUNK
+
+
+def distribution(model: Any, points: Floats, include_noise: bool = True) -> PredictiveDistribution:
+    """Predictive distributions at points (m, d) whose columns are in the model's order."""
+    result: PredictiveDistribution = model._distribution_at(points, include_noise)
+    return result
 
 
 def given_or_training(model: Any, X: ArrayLike | None, otherwise: str = "X, points to go by") -> Floats:

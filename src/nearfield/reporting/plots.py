@@ -15,7 +15,15 @@ from scipy.special import ndtr, ndtri
 
 from .. import metrics
 from ..common.types import Floats
-from .inputs import check_level, column_names, given_or_training, noise_unless_told, padded_ranges, predict
+from .inputs import (
+    check_level,
+    column_names,
+    distribution,
+    given_or_training,
+    noise_unless_told,
+    padded_ranges,
+    predict,
+)
 from .numbers import counted, round_numbers, tick_label
 
 if TYPE_CHECKING:
@@ -63,12 +71,11 @@ def prediction(
     check_level(level)
     (low, high), name = padded_ranges(points)[0], column_names(model)[0]
     x = np.linspace(low, high, n_points)
-    mean, std = _predict(model, x[:, None], noise_unless_told(include_noise, "plotting.prediction"))
-    half = ndtri(0.5 + level / 2) * std
-    ax.fill_between(
-        x, mean - half, mean + half, color=BLUE, alpha=0.2, linewidth=0, label=f"{100 * level:g} % interval"
-    )
-    ax.plot(x, mean, color=BLUE, linewidth=2.2, label="mean")
+    found = distribution(model, x[:, None], noise_unless_told(include_noise, "plotting.prediction"))
+    _require_single(found.mean)
+    lower, upper = found.interval(level)
+    ax.fill_between(x, lower, upper, color=BLUE, alpha=0.2, linewidth=0, label=f"{100 * level:g} % interval")
+    ax.plot(x, found.mean, color=BLUE, linewidth=2.2, label="mean")
     if y is not None:
         targets = np.asarray(y, dtype=np.float64)
         size = 4 if len(targets) < 500 else 2
@@ -241,9 +248,13 @@ def _points(model: Any, X: ArrayLike | None, d: int) -> Floats:
 
 def _predict(model: Any, points: Floats, include_noise: bool) -> tuple[Floats, Floats]:
     mean, std = predict(model, points, include_noise)
+    _require_single(mean)
+    return mean, std
+
+
+def _require_single(mean: Floats) -> None:
     if mean.ndim > 1:
         raise ValueError(f"Pictures are of one target at a time; this model has {mean.shape[1]}.")
-    return mean, std
 
 
 def _map(model: Any, X: ArrayLike | None, ax: Axes | None, which: int, label: str, options: dict[str, Any]) -> Axes:

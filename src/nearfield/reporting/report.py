@@ -66,6 +66,11 @@ class Report:
         Range of the data along each of these.
     metric : str
         "euclidean", or "sphere" where the first length scale is in km.
+    noise : str
+        What left-out residuals say of the noise, in words; empty where they were not asked.
+    left_out : dict
+        Scores of left-out predictions of (a sample of) the training data: `rmse`, `nll`, `crps`, `coverage` of 95 %
+        intervals, and the number of `samples`; empty where they were not asked.
     trials : tuple of (label, divergence, cost) of the candidates measured
     """
 
@@ -100,6 +105,8 @@ class Report:
     columns: tuple[str, ...] = ()
     extents: tuple[float, ...] = ()
     metric: str = "euclidean"
+    noise: str = ""
+    left_out: dict[str, float] = field(default_factory=dict)
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:

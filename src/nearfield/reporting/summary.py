@@ -84,6 +84,8 @@ def summarise_report(report: Report) -> Summary:
                 else []
             ),
             *([("mean", EXACT_MEAN)] if report.exact_mean else []),
+            *([("noise", report.noise)] if report.noise else []),
+            *([("left out", _left_out(report))] if report.left_out else []),
             ("centres", _centres(report)),
             ("neighbourhoods", _neighbourhoods(report)),
             ("time", _time(report)),
@@ -200,6 +202,14 @@ def _in_gaps(report: Report) -> str:
     gaps = "" if report.divergence_in_gaps is None else f"; {report.divergence_in_gaps:.1e} in gaps"
     largest = report.divergence_largest
     return gaps if largest is None else f"{gaps}; {largest:.1e} at worst"
+
+
+def _left_out(report: Report) -> str:
+    scores = report.left_out
+    return (
+        f"{int(scores['samples'])} samples one by one: RMSE {number(scores['rmse'])}, NLL {scores['nll']:.3f}, CRPS "
+        f"{number(scores['crps'])}, {scores['coverage']:.1%} in 95 % intervals"
+    )
 
 
 def _centres(report: Report) -> str:

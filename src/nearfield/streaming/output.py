@@ -85,6 +85,17 @@ def predict_source(model: Any, source: Source, return_std: bool, include_noise: 
     return (mean, np.concatenate([stds for _, stds in answers if stds is not None])) if return_std else mean
 
 
+def points_of(model: Any, source: Source) -> Iterator[Floats]:
+    """Points (m, d) of one large batch of a source after the other, in row order; at least one, which may be empty."""
+    check_fitted_on(model, source)
+    is_empty = True
+    for batch in rebatched(_rows(model, source), PREDICTED_ROWS):
+        is_empty = False
+        yield batch.X
+    if is_empty:
+        yield np.empty((0, model.n_features_in_))
+
+
 def predict_to(
     model: Any, source: Any, path: str | os.PathLike[str], *, return_std: bool = True, include_noise: bool = False
 ) -> int:

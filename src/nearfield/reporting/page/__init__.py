@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date
 from html import escape
 from importlib.resources import files
@@ -23,6 +24,7 @@ from sklearn.utils.validation import check_X_y
 
 from ... import __version__
 from ...common.files import atomic
+from ...common.left_out import LeftOut
 from ...common.types import Floats
 from ..inputs import column_names, points_in_memory
 from ..numbers import counted, typeset
@@ -88,14 +90,14 @@ def build(
         others = "" if projection is not None or len(names) == 2 else f"<p>{OTHERS_HELD}</p>"
         shown["Map"] = others + _resource("map.html")
     if plane is None or (projection is None and len(names) > 2):
-        html, sliced = slices.section(subject, X, None if held_out is None else held_out[0])
+        html, sliced = slices.section(subject, X, None if held_out is None else held_out.y)
         data |= sliced
         shown["The curve" if len(names) == 1 else "Slices"] = html
     sections = {
         "What was learnt": learnt.learnt(subject),
         "Distance from the exact process": learnt.distance(model),
         **shown,
-        "Against the data": "" if X is None or held_out is None else scores.section(subject, X, *held_out),
+        "Against the data": "" if X is None or held_out is None else scores.section(subject, X, held_out),
         "What was chosen, and why": learnt.chosen(model) + learnt.trials(model),
     }
     script = _resource("page.js")
@@ -124,13 +126,14 @@ def save(page: str, path: str | Path) -> None:
         temporary.write_text(page, encoding="utf-8")
 
 
-def _held_out(subject: Subject, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Observations, means and standard deviations with noise, of the first target."""
+def _held_out(subject: Subject, X: ArrayLike, y: ArrayLike) -> LeftOut:
+    """Observations of the first target beside their distributions."""
     points, targets = check_X_y(X, y, multi_output=True, y_numeric=True)
     observed = np.asarray(targets, dtype=np.float64).reshape(len(points), -1)[:, 0]
-    mean, std = subject.predict(points, include_noise=True)
+    found = subject.distribution(points)
     # Without noise, predictions of training points are certain, which no score can divide by.
-    return observed, mean, np.maximum(std, 1e-9 * (np.ptp(observed) or 1.0))
+    least = 1e-9 * (np.ptp(observed) or 1.0)
+    return LeftOut(observed, replace(found, std=np.maximum(found.std, least), scale=np.maximum(found.scale, least)))
 
 
 def _lead(model: Any, target: str) -> str:
@@ -143,7 +146,7 @@ def _lead(model: Any, target: str) -> str:
     )
 
 
-def _cards(subject: Subject, held_out: tuple[Floats, Floats, Floats] | None) -> str:
+def _cards(subject: Subject, held_out: LeftOut | None) -> str:
     model = subject.model
     report = getattr(model, "report_", None)
     cards: list[tuple[str, str, str]] = []
@@ -161,7 +164,7 @@ def _cards(subject: Subject, held_out: tuple[Floats, Floats, Floats] | None) -> 
     if report is not None and report.n_centers > 1:
         cards.append(("Local models", typeset(report.n_centers), f"of {report.median_neighbours} points in the median"))
     if held_out is not None:
-        for score in scores.scores(*held_out, float(model.y_mean_[0])):
+        for score in scores.scores(held_out, float(model.y_mean_[0])):
             if score.name in ("RMSE", "coverage"):
                 words = score.meaning.partition(";")[0] + (" of the transformed target" if subject.inverse else "")
                 name = score.name.capitalize() if score.name.islower() else score.name

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
 import numpy as np
 from scipy.special import ndtr, ndtri
+from sklearn.cluster import MiniBatchKMeans
 
 from ... import metrics
+from ...common.left_out import LeftOut
 from ...common.types import Floats
 from .. import plots
 from ..numbers import typeset
@@ -17,6 +20,7 @@ from .figures import figure
 from .subject import Subject, subsample
 
 MAX_DOTS = 2000
+N_GROUPS, LEAST_PER_GROUP = 10, 50
 
 
 @dataclass(frozen=True)
@@ -29,17 +33,15 @@ class Score:
     is_off: bool = False
 
 
-def scores(y: Floats, mean: Floats, std: Floats, training_mean: float) -> list[Score]:
+def scores(held_out: LeftOut, training_mean: float) -> list[Score]:
     """Each score, beside what the mean of the training data would reach."""
-    alone = typeset(metrics.rmse(y, np.full_like(y, training_mean)))
-    covered = metrics.coverage(y, mean, std=std)
-    verdict, is_off = coverage_verdict(covered, len(y))
+    alone = typeset(metrics.rmse(held_out.y, np.full_like(held_out.y, training_mean)))
+    covered = held_out.coverage()
+    verdict, is_off = coverage_verdict(covered, len(held_out))
     return [
-        Score(
-            "RMSE", typeset(metrics.rmse(y, mean)), f"root of the mean squared error; the training mean alone: {alone}"
-        ),
-        Score("NLL", typeset(metrics.mean_nll(y, mean, std=std)), "mean negative log likelihood; lower is better"),
-        Score("CRPS", typeset(metrics.crps(y, mean, std=std)), "continuous ranked probability score; lower is better"),
+        Score("RMSE", typeset(held_out.rmse), f"root of the mean squared error; the training mean alone: {alone}"),
+        Score("NLL", typeset(held_out.nll), "mean negative log likelihood; lower is better"),
+        Score("CRPS", typeset(held_out.crps), "continuous ranked probability score; lower is better"),
         Score(
             "coverage",
             f"{typeset(100 * covered, 3)} %",
@@ -58,23 +60,23 @@ def coverage_verdict(covered: float, n: int, level: float = 0.95) -> tuple[str, 
     return f"chance allows {typeset(100 * error, 2)} points, so the intervals are too {way}", True
 
 
-def bias_verdict(y: Floats, mean: Floats, std: Floats) -> str:
-    """A sentence where observations fall above or below the middle of their distributions more often than by chance."""
-    excess = float(np.mean(ndtr((y - mean) / std))) - 0.5
-    if abs(excess) <= 3 / np.sqrt(12 * len(y)):
+def bias_verdict(z: Floats) -> str:
+    """A sentence where observations, as normal scores (n,), are above or below 0 more often than by chance."""
+    excess = float(np.mean(ndtr(z))) - 0.5
+    if abs(excess) <= 3 / np.sqrt(12 * len(z)):
         return ""
     way, slope = ("low", "rises") if excess > 0 else ("high", "falls")
     return f" It {slope} to the right: predictions are too {way} more often than by chance."
 
 
-def section(subject: Subject, X: Floats, y: Floats, mean: Floats, std: Floats) -> str:
+def section(subject: Subject, X: Floats, held_out: LeftOut) -> str:
     """Scores and three charts of predictions at `X`; says so where the model was trained on such inputs."""
     rows = "".join(
         f'<tr><th scope="row">{score.name}</th><td{off(score)}>{score.value}</td>'
         f'<td class="words">{score.meaning}</td></tr>'
-        for score in scores(y, mean, std, float(subject.model.y_mean_[0]))
+        for score in scores(held_out, float(subject.model.y_mean_[0]))
     )
-    lead = f"{len(y)} observations of {escape(subject.fitted_target)}, noise taken into account."
+    lead = f"{len(held_out)} observations of {escape(subject.fitted_target)}, noise taken into account."
     n_seen = TrainingRows(subject.model).count(X)
     if n_seen:
         lead += (
@@ -82,7 +84,7 @@ def section(subject: Subject, X: Floats, y: Floats, mean: Floats, std: Floats) -
         )
     return (
         f'<p>{lead}</p><div class="wide"><table><tbody>{rows}</tbody></table></div>'
-        f'<div class="charts">{_charts(y, mean, std)}</div>'
+        f'{_by_group(np.asarray(X), held_out)}<div class="charts">{_charts(held_out)}</div>'
     )
 
 
@@ -91,27 +93,51 @@ def off(score: Score) -> str:
     return ' class="off"' if score.is_off else ""
 
 
-def _charts(y: Floats, mean: Floats, std: Floats) -> str:
-    worst = max(abs(metrics.coverage(y, mean, std=std, level=level) - level) for level in plots.LEVELS)
-    outside = np.mean(np.abs(y - mean) > ndtri(0.975) * std)
+def _by_group(X: Floats, held_out: LeftOut) -> str:
+    """Coverage in regions of the inputs, and by predicted value, in a sentence; none for few observations."""
+    if len(held_out) < LEAST_PER_GROUP * N_GROUPS:
+        return ""
+    low, high = held_out.distribution.interval(0.95)
+    inside = (held_out.y >= low) & (held_out.y <= high)
+    spread = X.std(axis=0)
+    regions = MiniBatchKMeans(N_GROUPS, n_init=3, random_state=0).fit_predict(X / np.where(spread > 0, spread, 1.0))
+    shares = [inside[regions == region].mean() for region in np.unique(regions)]
+    tenths = [inside[rows].mean() for rows in np.array_split(np.argsort(held_out.mean), N_GROUPS)]
+
+    def between(values: Sequence[float]) -> str:
+        return f"{typeset(100 * min(values), 3)} and {typeset(100 * max(values), 3)} %"
+
+    return (
+        f"<p>In {len(shares)} regions of the inputs, between {between(shares)} are inside their 95 % intervals; by "
+        f"tenths of the predicted value, between {between(tenths)}.</p>"
+    )
+
+
+def _charts(held_out: LeftOut) -> str:
+    y, mean = held_out.y, held_out.mean
+    # Normal scores have the probabilities that the distributions state, whatever their shape.
+    z = held_out.distribution.scores(y)
+    zeros, ones = np.zeros_like(z), np.ones_like(z)
+    worst = max(abs(metrics.coverage(z, zeros, std=ones, level=level) - level) for level in plots.LEVELS)
+    outside = np.mean(np.abs(z) > ndtri(0.975))
     rows = subsample(np.arange(len(y)), MAX_DOTS)
     drawn = "" if len(rows) == len(y) else f" {len(rows)} of {len(y)} are drawn."
     calibration = figure(
         "calibration",
-        lambda ax: plots.calibration(y, mean, std, ax=ax).set_aspect("auto"),
+        lambda ax: plots.calibration(z, zeros, ones, ax=ax).set_aspect("auto"),
         f"Calibration: coverage differs from its nominal value by at most {typeset(100 * worst, 2)} percentage points",
         "Calibration. On the dashed line, intervals hold what they promise; below it they are too narrow.",
     )
     probabilities = figure(
         "probabilities",
-        lambda ax: plots.probabilities(y, mean, std, ax=ax),
+        lambda ax: plots.probabilities(z, zeros, ones, ax=ax),
         "Histogram of where observations fall in their predictive distributions; flat is perfect",
         "Where observations fall. Flat is perfect; raised ends mean intervals too narrow, a hump too wide."
-        + bias_verdict(y, mean, std),
+        + bias_verdict(z),
     )
     residuals = figure(
         "residuals",
-        lambda ax: plots.residuals(y[rows], mean[rows], std[rows], ax=ax),
+        lambda ax: plots.residuals(mean[rows] + z[rows], mean[rows], ones[rows], ax=ax),
         f"Residuals against predictions; {typeset(100 * float(outside), 2)} % lie outside of the 95 % interval",
         f"Residuals. 19 of 20 belong between the dashed lines, without a pattern.{drawn}",
     )

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from ...common.types import Floats
-from ..inputs import padded_ranges
+from ..inputs import distribution, padded_ranges
 from ..numbers import typeset
 from . import categories
 from .packing import pack
@@ -103,11 +102,11 @@ def _answers(subject: Subject, points: Floats) -> tuple[Floats, Floats, tuple[Ba
     """Centre and spread of the function, and 95 % intervals of observations and of the function."""
     mean, std = subject.predict(points)
 
-    def interval(std: Floats) -> Band:
-        low, high = mean - ndtri(0.975) * std, mean + ndtri(0.975) * std
+    def interval(include_noise: bool) -> Band:
+        low, high = distribution(subject.model, points, include_noise).target(0).interval(0.95)
         return (low, high) if subject.inverse is None else (subject.inverse(low), subject.inverse(high))
 
-    return *subject.shown(mean, std), (interval(np.sqrt(std**2 + subject.model.noise_variance_)), interval(std))
+    return *subject.shown(mean, std), (interval(True), interval(False))
 
 
 def base_of(points: Floats) -> Floats:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ...common.distribution import PredictiveDistribution
 from ...common.types import Floats
-from ..inputs import given_or_training, predict_in_chunks
+from ..inputs import at_once, distribution, given_or_training, predict_in_chunks
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,14 @@ class Subject:
         """Means and standard deviations (m,) of the first target."""
         mean, std = predict_in_chunks(self.model, points, include_noise, self.progress)
         return (mean, std) if mean.ndim == 1 else (mean[:, 0], std[:, 0])
+
+    def distribution(self, points: Floats) -> PredictiveDistribution:
+        """Distributions of observations of the first target."""
+        step = at_once(self.model, points)
+        starts = range(0, max(len(points), 1), step)
+        return PredictiveDistribution.joined(
+            [distribution(self.model, points[start : start + step]).target(0) for start in starts]
+        )
 
     def shown(self, mean: Floats, std: Floats) -> tuple[Floats, Floats]:
         """Centre and spread in the units that are shown."""

@@ -1,0 +1,246 @@
+"""Predictive distributions: normal, or Student's t, moved and scaled for each place, and checked by left-out residuals.
+
+A `Calibration` says how probabilities that a model states turn out among left-out residuals; stated ones are mapped to
+those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.interpolate import PchipInterpolator
+from scipy.special import beta, gammaln, ndtr, ndtri, stdtr, stdtrit
+
+from .types import Floats
+from .validation import as_numbers, check_random_state, is_whole
+
+LEVELS = (0.005, 0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975, 0.995)  # at which left-out residuals are counted
+FARTHEST = 37.0  # normal scores beyond which probabilities are 0 or 1
+STEPS = 200  # quantiles that a score without closed form is made of
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """A map from normal scores of stated probabilities to those of the probabilities that hold: increasing, smooth.
+
+    Attributes
+    ----------
+    stated, held : ndarrays of shape (J,)
+        Scores at which the map is known, increasing. Beyond them it goes on with slope 1.
+    """
+
+    stated: Floats
+    held: Floats
+
+    @classmethod
+    def of(cls, scores: Floats) -> Calibration:
+        """From the normal scores (n,) of left-out observations."""
+        stated = np.quantile(scores, LEVELS)
+        # Equal quantiles, as of a target with few values, must still make an increasing map.
+        stated = np.maximum.accumulate(stated) + 1e-6 * np.arange(len(LEVELS))
+        return cls(stated, ndtri(LEVELS))
+
+    def to_held(self, scores: Floats) -> Floats:
+        """Scores of the probabilities that hold."""
+        return _mapped(scores, self.stated, self.held)
+
+    def to_stated(self, scores: Floats) -> Floats:
+        """The inverse of `to_held`, to rounding."""
+        inner = np.clip(scores, self.held[0], self.held[-1])
+        low, high = np.full_like(inner, self.stated[0]), np.full_like(inner, self.stated[-1])
+        for _ in range(52):  # by halving: the map has no inverse in closed form
+            middle = 0.5 * (low + high)
+            above = _mapped(middle, self.stated, self.held) > inner
+            low, high = np.where(above, low, middle), np.where(above, middle, high)
+        result: Floats = 0.5 * (low + high) + (scores - inner)
+        return result
+
+    def slope(self, scores: Floats) -> Floats:
+        """Derivative of `to_held`."""
+        inside = (scores > self.stated[0]) & (scores < self.stated[-1])
+        slopes = PchipInterpolator(self.stated, self.held).derivative()(np.where(inside, scores, self.stated[0]))
+        result: Floats = np.where(inside, np.maximum(slopes, 1e-6), 1.0)
+        return result
+
+
+def _mapped(values: Floats, start: Floats, stop: Floats) -> Floats:
+    inner = np.clip(values, start[0], start[-1])
+    result: Floats = PchipInterpolator(start, stop)(inner) + (values - inner)
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class PredictiveDistribution:
+    """Distributions of an observation, or of the function, at each of some places.
+
+    Attributes
+    ----------
+    mean, std : ndarrays of shape (m,) or (m, k)
+        As `predict` gives them.
+    scale : ndarray of the same shape
+        Standard deviation of the normal distribution, or scale of Student's t.
+    dof : float
+        Degrees of freedom; infinite for the normal distribution.
+    calibration : Calibration or None
+        By left-out residuals, where probabilities were found to be off.
+    """
+
+    mean: Floats
+    std: Floats
+    scale: Floats
+    dof: float = np.inf
+    calibration: Calibration | None = None
+
+    @staticmethod
+    def joined(parts: Sequence[PredictiveDistribution]) -> PredictiveDistribution:
+        """Distributions at places one after the other, by one model."""
+        names = ("mean", "std", "scale")
+        mean, std, scale = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        return replace(parts[0], mean=mean, std=std, scale=scale)
+
+    def target(self, number: int) -> PredictiveDistribution:
+        """Of several targets, the distributions of one."""
+        if self.mean.ndim == 1:
+            return self
+        return replace(self, mean=self.mean[:, number], std=self.std[:, number], scale=self.scale[:, number])
+
+    def scores(self, y: ArrayLike) -> Floats:
+        """Normal scores of `y`: standard normal if the distributions are right."""
+        scores = self._scores(self._standardised(y))
+        return scores if self.calibration is None else self.calibration.to_held(scores)
+
+    def cdf(self, y: ArrayLike) -> Floats:
+        """Probabilities of at most `y`, a number or one for each place."""
+        z = self._standardised(y)
+        if self.calibration is None:
+            return self._probability(z)
+        result: Floats = ndtr(self.calibration.to_held(self._scores(z)))
+        return result
+
+    def ppf(self, q: ArrayLike) -> Floats:
+        """Quantiles, each of the shape of `mean`; for several probabilities (Q,), one more axis at the end."""
+        levels = check_quantiles(q)
+        if self.calibration is not None:
+            scores = self.calibration.to_stated(ndtri(levels))
+            z = scores if np.isinf(self.dof) else stdtrit(self.dof, ndtr(scores))
+        else:
+            z = ndtri(levels) if np.isinf(self.dof) else stdtrit(self.dof, levels)
+        result: Floats = self.mean[..., None] + self.scale[..., None] * z
+        return result[..., 0] if levels.ndim == 0 else result
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Bounds of the central interval of probability `level`."""
+        check_level(level)
+        low, high = np.moveaxis(self.ppf([0.5 - level / 2, 0.5 + level / 2]), -1, 0)
+        return low, high
+
+    def logpdf(self, y: ArrayLike) -> Floats:
+        """Logarithms of the densities at `y`, a number or one for each place."""
+        z, scale = self._standardised(y), self._positive_scale
+        density = _log_density_of_normal(z) if np.isinf(self.dof) else log_density_of_t(z, self.dof)
+        if self.calibration is not None:
+            scores = self._scores(z)
+            held = self.calibration.to_held(scores)
+            density = density + np.log(self.calibration.slope(scores)) + 0.5 * (scores**2 - held**2)
+        result: Floats = density - np.log(scale)
+        return result
+
+    def crps(self, y: ArrayLike) -> Floats:
+        """Continuous ranked probability scores at `y`, in its units."""
+        z, scale = self._standardised(y), self._positive_scale
+        if self.calibration is not None:
+            levels = (np.arange(STEPS) + 0.5) / STEPS
+            excess = np.asarray(y, dtype=np.float64)[..., None] - self.ppf(levels)
+            result: Floats = 2.0 * np.mean(excess * (levels - (excess < 0)), axis=-1)
+        elif np.isinf(self.dof):
+            density = np.exp(_log_density_of_normal(z))
+            result = scale * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
+        else:
+            nu, density = self.dof, np.exp(log_density_of_t(z, self.dof))
+            spread = 2 * np.sqrt(nu) / (nu - 1) * beta(0.5, nu - 0.5) / beta(0.5, nu / 2) ** 2
+            result = scale * (z * (2 * stdtr(nu, z) - 1) + 2 * density * (nu + z * z) / (nu - 1) - spread)
+        return result
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Floats:
+        """Draws, (m, n_samples) or (m, k, n_samples): each place by itself, without regard to the others."""
+        if not is_whole(n_samples, 0):
+            raise ValueError(f"The 'n_samples' argument must be an integer of at least 0. Got {n_samples!r}.")
+        rng = check_random_state(random_state)
+        shape = (*self.mean.shape, int(n_samples))
+        if self.calibration is None and np.isinf(self.dof):
+            z = rng.standard_normal(shape)
+        elif self.calibration is None:
+            z = rng.standard_t(self.dof, shape)
+        else:
+            scores = self.calibration.to_stated(rng.standard_normal(shape))
+            z = scores if np.isinf(self.dof) else stdtrit(self.dof, ndtr(scores))
+        return self.mean[..., None] + self.scale[..., None] * z
+
+    def above(self, threshold: ArrayLike) -> Floats:
+        """Probabilities of more than a threshold, a number or one for each place."""
+        result: Floats = 1.0 - self.cdf(threshold)
+        return result
+
+    @property
+    def _positive_scale(self) -> Floats:
+        return np.maximum(self.scale, np.finfo(np.float64).tiny)
+
+    def _standardised(self, y: ArrayLike) -> Floats:
+        values = np.asarray(y, dtype=np.float64)
+        if values.shape not in ((), self.mean.shape):
+            raise ValueError(
+                f"The values must be a number, or one for each place, {self.mean.shape}. Got the shape {values.shape}."
+            )
+        if np.isnan(values).any():
+            raise ValueError("The values must be numbers, and some are NaN.")
+        with np.errstate(over="ignore"):
+            result: Floats = (values - self.mean) / self._positive_scale
+        return result
+
+    def _probability(self, z: Floats) -> Floats:
+        result: Floats = ndtr(z) if np.isinf(self.dof) else stdtr(self.dof, z)
+        return result
+
+    def _scores(self, z: Floats) -> Floats:
+        """Normal scores of standardised values."""
+        return scores_of(z, self.dof)
+
+
+def scores_of(z: Floats, dof: float) -> Floats:
+    """Normal scores with the probabilities that standardised values have, normal or t with `dof` degrees of freedom."""
+    if np.isinf(dof):
+        return np.clip(z, -FARTHEST, FARTHEST)
+    # By the smaller tail, which keeps its digits.
+    result: Floats = np.clip(ndtri(stdtr(dof, -np.abs(z))), -FARTHEST, 0.0) * -np.sign(z)
+    return result
+
+
+def _log_density_of_normal(z: Floats) -> Floats:
+    result: Floats = -0.5 * z * z - 0.5 * np.log(2 * np.pi)
+    return result
+
+
+def log_density_of_t(z: Floats, dof: float) -> Floats:
+    """Logarithm of the density of Student's t."""
+    constant = gammaln((dof + 1) / 2) - gammaln(dof / 2) - 0.5 * np.log(dof * np.pi)
+    result: Floats = constant - (dof + 1) / 2 * np.log1p(z * z / dof)
+    return result
+
+
+def check_quantiles(q: ArrayLike) -> Floats:
+    """Probabilities strictly between 0 and 1, a number or a list (Q,)."""
+    levels = as_numbers(q)
+    if levels.ndim > 1 or not np.all((levels > 0) & (levels < 1)):
+        raise ValueError(f"The 'q' argument must be one or more probabilities between 0 and 1. Got {q!r}.")
+    return levels
+
+
+def check_level(level: Any) -> None:
+    """Refuse what is no probability of an interval."""
+    value = as_numbers(level)
+    if value.ndim > 0 or not 0 < float(value) < 1:
+        raise ValueError(f"The 'level' argument must lie between 0 and 1. Got {level!r}.")

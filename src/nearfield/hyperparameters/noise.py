@@ -1,0 +1,234 @@
+"""What left-out residuals say of a model's variances: of which size they are, where, and with what tails.
+
+A model states a variance `v` of the function and `s` of the noise. A `NoiseModel` makes a distribution of them: either
+the noise alone has a local size, `v + f(x) s`, or everything has, `f(x) (v + s)`, as where a field is rough in some
+places and smooth in others. The tails are normal or those of Student's t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import ndtri
+
+from ..common.distribution import Calibration, PredictiveDistribution, scores_of
+from ..common.types import Floats, Integers
+from ..kernels import Kernel
+from .noise_field import Cells, NoiseField, cell_values, choose_kernel, fit_field
+from .tails import fit_tails, log_densities
+
+LEAST_POINTS = 500  # to tell noise of one kind from another
+LEAST_GAIN, SIGNIFICANT = 0.003, 3.0  # nats per point, and standard errors, that a richer kind must gain
+LEVELS = (0.5, 0.8, 0.95, 0.99)  # of intervals that are checked
+OFF = 0.004  # by which coverage must be off, besides by chance
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseModel:
+    """How the variances that a model states become distributions.
+
+    Attributes
+    ----------
+    factor : float
+        Of the squared scale of the noise, or of everything.
+    dof : float
+        Degrees of freedom of Student's t; infinite for the normal distribution.
+    field : NoiseField or None
+        Logarithm of the factor, less that of `factor`, at points in the units of the kernel.
+    of_all : bool
+        Whether the factor is that of everything, and not of the noise alone.
+    calibration : Calibration or None
+        Of probabilities, where left-out residuals show that they are off.
+    """
+
+    factor: float = 1.0
+    dof: float = np.inf
+    field: NoiseField | None = None
+    of_all: bool = False
+    calibration: Calibration | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether everything is taken as it is stated: normal noise of one size."""
+        return np.isinf(self.dof) and self.field is None and self.calibration is None and self.factor == 1
+
+    @property
+    def variance_ratio(self) -> float:
+        """Variance over squared scale."""
+        return 1.0 if np.isinf(self.dof) else self.dof / (self.dof - 2)
+
+    def factors(self, X: Floats) -> Floats:
+        """Factors (m,) at points (m, d) in the units of the kernel."""
+        return np.full(len(X), self.factor) if self.field is None else self.factor * np.exp(self.field(X))
+
+    def variance_factors(self, X: Floats) -> Floats:
+        """Factors (m,) of variances instead of squared scales."""
+        return self.factors(X) * self.variance_ratio
+
+    def function_variance(self, X: Floats, variance: Floats) -> Floats:
+        """Variances (m,) of the function at points (m, d), from those that the model states (m,)."""
+        return variance * self.factors(X) if self.of_all else variance
+
+    def squared_scale(self, X: Floats, variance: Floats, noise: Floats) -> Floats:
+        """Squared scales (m,) of observations at points (m, d), from the variances stated (m,) and noise (m,)."""
+        f = self.factors(X)
+        return (variance + noise) * f if self.of_all else variance + noise * f
+
+    def noise_variance(self, X: Floats, noise: Floats) -> Floats:
+        """Variances (m,) of the noise at points (m, d), from those that the model states (m,)."""
+        return noise * self.variance_factors(X)
+
+    def in_words(self) -> str:
+        """What was learnt, in a few words."""
+        subject = "variances" if self.of_all else "noise"
+        size = "of one size" if self.field is None else "of local size"
+        tails = "normal" if np.isinf(self.dof) else f"Student's t with {self.dof:.2g} degrees of freedom"
+        checked = "" if self.calibration is None else "; intervals corrected by left-out residuals"
+        return f"{subject} {size}, {tails}{checked}"
+
+    def distribution(self, X: Floats, mean: Floats, variance: Floats, noise: Floats | None) -> PredictiveDistribution:
+        """Distributions at points (m, d), from what the model states there; without noise, of the function.
+
+        Parameters
+        ----------
+        X : ndarray of shape (m, d)
+            In the units of the kernel.
+        mean : ndarray of shape (m,) or (m, k)
+        variance, noise : ndarrays of shape (m,)
+        """
+
+        def shaped(values: Floats) -> Floats:
+            root = np.sqrt(np.maximum(values, 0.0))
+            return root if mean.ndim == 1 else np.repeat(root[:, None], mean.shape[1], axis=1)
+
+        if noise is None:
+            std = shaped(self.function_variance(X, variance))
+            return PredictiveDistribution(mean, std, std)
+        scale = shaped(self.squared_scale(X, variance, noise))
+        std = scale * self.variance_ratio**0.5
+        return PredictiveDistribution(mean, std, scale, self.dof, self.calibration)
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Left-out residuals of observations, and the variances that the model stated.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+        In the units of the kernel.
+    values : ndarray of shape (n,)
+    variance, noise : ndarrays of shape (n,)
+        Of the function, and of the noise.
+    """
+
+    X: Floats
+    values: Floats
+    variance: Floats
+    noise: Floats
+
+    def log_densities(self, model: NoiseModel) -> Floats:
+        """Logarithms (n,) of the densities of the residuals, before any calibration."""
+        return log_densities(self.values, model.squared_scale(self.X, self.variance, self.noise), model.dof)
+
+    def scores(self, model: NoiseModel) -> Floats:
+        """Normal scores (n,) of the residuals, before any calibration."""
+        scale = np.sqrt(model.squared_scale(self.X, self.variance, self.noise))
+        return scores_of(self.values / np.maximum(scale, np.finfo(np.float64).tiny), model.dof)
+
+    def take(self, rows: Integers) -> Residuals:
+        """Some of them."""
+        return Residuals(self.X[rows], self.values[rows], self.variance[rows], self.noise[rows])
+
+    def split(self, of_all: bool) -> tuple[Floats, Floats]:
+        """Variance (n,) that is left as it is, and that gets a factor."""
+        if of_all:
+            return np.zeros_like(self.variance), self.variance + self.noise
+        return self.variance, self.noise
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """Of noise model, before it is learnt: what gets a factor, its tails, and cells and kernel of a field if any."""
+
+    of_all: bool = False
+    is_student: bool = False
+    has_factor: bool = False
+    cells: Cells | None = None
+    kernel: Kernel | None = None
+
+
+def choose(residuals: Residuals, noise: str, likelihood: str, rng: np.random.RandomState) -> NoiseModel:
+    """The noise model that residuals call for, learnt from them.
+
+    `noise` is "constant", "local" or "auto", `likelihood` "gaussian", "student" or "auto": what is left open is settled
+    by the densities of residuals under models learnt from the other half of them. The simplest kind is kept unless a
+    richer one gains significantly.
+    """
+    if not np.any(residuals.values):
+        return NoiseModel()  # nothing to learn from
+    kinds = _kinds(residuals, noise, likelihood)
+    halves = np.array_split(rng.permutation(len(residuals.values)), 2)
+    chosen = kinds[0]
+    if len(kinds) > 1:
+        known = _held_out_densities(residuals, chosen, halves)
+        for kind in kinds[1:]:
+            densities = _held_out_densities(residuals, kind, halves)
+            gain = densities - known
+            if np.mean(gain) > max(LEAST_GAIN, SIGNIFICANT * float(np.std(gain)) / np.sqrt(len(gain))):
+                chosen, known = kind, densities
+    return learn(residuals, chosen)
+
+
+def _kinds(residuals: Residuals, noise: str, likelihood: str) -> list[Kind]:
+    """Kinds to choose from, the simplest first."""
+    tails: Sequence[bool] = {"gaussian": (False,), "student": (True,), "auto": (False, True)}[likelihood]
+    kinds = []
+    if noise != "local":
+        kinds = [Kind(of_all, tail, of_all or tail) for tail in tails for of_all in (False, True)]
+    if noise != "constant":
+        fields = [_kind_of_field(residuals, of_all) for of_all in (False, True)]
+        kinds += [replace(kind, is_student=tail) for kind in fields if kind is not None for tail in tails]
+    return kinds or [Kind(is_student=tails[0], has_factor=True)]  # local noise was asked for, and there is none to see
+
+
+def _kind_of_field(residuals: Residuals, of_all: bool) -> Kind | None:
+    """The kind with the field that the residuals show; None where they show none."""
+    cells, rows = Cells.of(residuals.X), np.arange(len(residuals.values))
+    values, variances = cell_values(np.zeros(len(rows)), residuals.values, *residuals.split(of_all), cells, rows)
+    kernel = choose_kernel(cells, values, variances)
+    return None if kernel is None else Kind(of_all, False, True, cells, kernel)
+
+
+def learn(residuals: Residuals, kind: Kind, rows: Integers | None = None) -> NoiseModel:
+    """Noise model of a kind from residuals, all or some rows (m,)."""
+    rows = np.arange(len(residuals.values)) if rows is None else rows
+    if not kind.has_factor:
+        return NoiseModel()
+    rest, size = residuals.split(kind.of_all)
+    field = None
+    if kind.kernel is not None and kind.cells is not None:
+        field = fit_field(residuals.X, residuals.values, rest, size, kind.cells, kind.kernel, rows)
+        size = size * np.exp(field(residuals.X))
+    factor, dof = fit_tails(residuals.values[rows], rest[rows], size[rows], kind.is_student)
+    return NoiseModel(factor, dof, field, kind.of_all)
+
+
+def calibrated(model: NoiseModel, residuals: Residuals) -> NoiseModel:
+    """The model with probabilities corrected by residuals, where those show that intervals are off."""
+    scores, n = residuals.scores(model), len(residuals.values)
+    for level in LEVELS:
+        coverage = float(np.mean(np.abs(scores) <= ndtri(0.5 + level / 2)))
+        if abs(coverage - level) > max(OFF, SIGNIFICANT * np.sqrt(level * (1 - level) / n)):
+            return replace(model, calibration=Calibration.of(scores))
+    return model
+
+
+def _held_out_densities(residuals: Residuals, kind: Kind, halves: Sequence[Integers]) -> Floats:
+    """Logarithms (n,) of the densities of residuals, each under a model learnt from the half it is not in."""
+    result = np.empty(len(residuals.values))
+    for own, other in (halves, halves[::-1]):
+        result[own] = residuals.take(own).log_densities(learn(residuals, kind, other))
+    return result

@@ -1,0 +1,161 @@
+r"""Noise of local size: a smooth field of variances from left-out residuals.
+
+The logarithm of a squared residual is that of its variance plus a random number whose mean and spread are the same
+everywhere. Averages over cells of some tens of points are then observations of the logarithm of the variance, and a
+second, small Gaussian process of the cells smooths them. Of the variance of a residual only a share :math:`\rho` is
+noise, the rest being the function's own uncertainty: a cell counts by the sum of :math:`\rho^2`, and the averages are
+taken again around each result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.spatial import cKDTree
+from sklearn.neighbors import KDTree
+
+from ..common.types import Floats, Integers
+from ..kernels import Kernel
+
+MOST_CELLS, CELL_POINTS = 400, 30
+SCALES, SHARES = (1.0, 1 / 3), (0.6, 0.4)  # fields are rough: two Gaussians, whose ratio is given
+VARIANCES = np.geomspace(0.02, 4.0, 6)  # of the logarithm, tried
+N_LENGTHS = 7  # tried
+ROUNDS = 3
+MOST_LOG = 30.0  # of a ratio of variances
+SMALLEST = 1e-8  # of a variance, that the square of a residual counts as at least
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseField:
+    """Logarithm of the noise variance, less that of a constant, as a function of place.
+
+    Attributes
+    ----------
+    X : ndarray of shape (M, d)
+        Middles of cells, in the units of the model's kernel.
+    kernel : Kernel
+    coefficients : ndarray of shape (M,)
+    mean : float
+    """
+
+    X: Floats
+    kernel: Kernel
+    coefficients: Floats
+    mean: float
+
+    def __call__(self, X: Floats) -> Floats:
+        """Logarithms (m,) at points (m, d)."""
+        result = np.empty(len(X))
+        for start in range(0, len(X), 4096):
+            chunk = slice(start, start + 4096)
+            result[chunk] = self.mean + self.kernel(X[chunk], self.X) @ self.coefficients
+        return np.clip(result, -MOST_LOG, MOST_LOG)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Groups of neighbouring points: which one each point (n,) is in, and their middles (M, d)."""
+
+    owner: Integers
+    middles: Floats
+
+    @classmethod
+    def of(cls, X: Floats) -> Cells:
+        """Of points (n, d): about equal numbers of them, at least some tens."""
+        size = max(CELL_POINTS, -(-len(X) // MOST_CELLS))
+        _, order, nodes, _ = KDTree(X, leaf_size=size).get_arrays()
+        leaves = nodes[nodes["is_leaf"].astype(bool)]
+        owner = np.empty(len(X), dtype=np.int64)
+        for number, leaf in enumerate(leaves):
+            owner[order[leaf["idx_start"] : leaf["idx_end"]]] = number
+        counts = np.bincount(owner)
+        middles = np.stack([np.bincount(owner, column) / counts for column in X.T], axis=1)
+        return cls(owner, middles)
+
+    def sums(self, values: Floats, rows: Integers) -> Floats:
+        """Sums (M,) over the cells of values (m,) of some rows (m,)."""
+        return np.bincount(self.owner[rows], values, len(self.middles))
+
+
+def choose_kernel(cells: Cells, values: Floats, variances: Floats) -> Kernel | None:
+    """Kernel of most likelihood for values (M,) of cells with error variances (M,); None where a constant is best."""
+    distances = cKDTree(cells.middles).query(cells.middles, 2)[0][:, 1]
+    near, far = max(float(np.median(distances)), 1e-12), float(np.max(np.ptp(cells.middles, axis=0)))
+    best, kernel = _log_likelihood(None, values, variances), None
+    for length in np.geomspace(near, max(far, 2 * near), N_LENGTHS):
+        unit = _kernel(length, 1.0)(cells.middles, cells.middles)
+        for variance in VARIANCES:
+            likelihood = _log_likelihood(variance * unit, values, variances)
+            if likelihood > best:
+                best, kernel = likelihood, _kernel(length, variance)
+    return kernel
+
+
+def fit_field(
+    X: Floats, residuals: Floats, latent: Floats, noise: Floats, cells: Cells, kernel: Kernel, rows: Integers
+) -> NoiseField:
+    """Field of most probability for a kernel, from some rows (m,).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    residuals, latent, noise : ndarrays of shape (n,)
+        Left-out residuals, variances of the function there, and of the noise as far as it is known.
+    """
+    field = NoiseField(cells.middles[:1], kernel, np.zeros(1), 0.0)
+    for _ in range(ROUNDS):
+        values, variances = cell_values(field(X[rows]), residuals[rows], latent[rows], noise[rows], cells, rows)
+        used = np.isfinite(variances)
+        field = _smoothed(cells.middles[used], kernel, values[used], variances[used])
+    return field
+
+
+def cell_values(
+    field: Floats, residuals: Floats, latent: Floats, noise: Floats, cells: Cells, rows: Integers
+) -> tuple[Floats, Floats]:
+    """Observations (M,) of the field by cells, and their error variances (M,), infinite without points.
+
+    `field` (m,) is what the residuals (m,) of some rows (m,) are linearised around; only differences count.
+    """
+    size = noise * np.exp(field)
+    variance = latent + size
+    share = size / variance
+    logs = np.log(np.maximum(residuals**2 / variance, SMALLEST))
+    logs = logs - np.average(logs, weights=share)
+    weight = cells.sums(share**2, rows)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        excess = cells.sums(share * logs, rows) / weight
+        start = cells.sums(share**2 * field, rows) / weight
+        within = logs - share * excess[cells.owner[rows]]
+        spread = float(np.mean((within - within.mean()) ** 2)) * len(rows) / max(len(rows) - len(weight), 1)
+        variances = np.where(weight > 0, spread / weight, np.inf)
+    return np.where(weight > 0, start + excess, 0.0), variances
+
+
+def _kernel(length: float, variance: float) -> Kernel:
+    return Kernel(length * np.array(SCALES)[:, None], variance * np.array(SHARES))
+
+
+def _log_likelihood(K: Floats | None, values: Floats, variances: Floats) -> float:
+    """Log likelihood of values (M,) with a constant mean that is best for them; without `K`, of a constant alone."""
+    used = np.isfinite(variances)
+    C = np.diag(variances[used])
+    if K is not None:
+        C = C + K[np.ix_(used, used)]
+    factor = cho_factor(C, lower=True)
+    solved = cho_solve(factor, np.column_stack([values[used], np.ones(int(used.sum()))]))
+    mean = solved[:, 0].sum() / solved[:, 1].sum()
+    quadratic = float((values[used] - mean) @ (solved[:, 0] - mean * solved[:, 1]))
+    return -0.5 * quadratic - float(np.log(np.diagonal(factor[0])).sum())
+
+
+def _smoothed(X: Floats, kernel: Kernel, values: Floats, variances: Floats) -> NoiseField:
+    """Field by the process of cells (M, d) with values (M,) and error variances (M,)."""
+    solved = cho_solve(
+        cho_factor(kernel(X, X) + np.diag(variances), lower=True), np.column_stack([values, np.ones(len(values))])
+    )
+    mean = float(solved[:, 0].sum() / solved[:, 1].sum())
+    return NoiseField(X, kernel, solved[:, 0] - mean * solved[:, 1], mean)

@@ -1,0 +1,193 @@
+"""Noise that fits: from a model with normal noise of one size to what its left-out residuals call for.
+
+Gross outliers lose their weight, and everything is learnt again; noise of local size goes back into the fit as weights;
+what remains to be said of sizes and tails becomes the `NoiseModel`, and its probabilities are checked at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.neighbors import KDTree
+
+from ..common.types import Floats, Integers
+from ..hyperparameters.learning import Learned, LearningRequest
+from ..hyperparameters.noise import LEAST_GAIN, LEAST_POINTS, NoiseModel, Residuals, calibrated, choose
+from ..hyperparameters.outliers import precisions_without_outliers
+from .fit import FittedLocal
+from .in_memory import InMemory
+from .left_out import left_out
+
+ROWS_TO_CHOOSE, ROWS_TO_LEARN = 5000, 50_000  # of which residuals are found
+GROUP = 64  # neighbours among them, which share their cells
+LEAST_NOISE = 1e-4  # of the signal variance, with which there can be outliers
+ROUNDS = 3  # of learning without outliers
+FIELD_ROUNDS = 2  # of refits with noise of local size
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt(InMemory):
+    """Training data whose hyperparameters are known."""
+
+    learned: Learned
+
+    def learn(self, request: LearningRequest, rng: np.random.RandomState) -> Learned:  # noqa: ARG002
+        """See `TrainingData`."""
+        return self.learned
+
+
+Refit = Callable[[InMemory], FittedLocal]
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """A fitted model and its noise.
+
+    Attributes
+    ----------
+    fitted : FittedLocal
+    model : NoiseModel
+    noise : ndarray of shape (n,) or None
+        Noise variance that the model states for each sample, where the fit took others; None where it took these.
+    residuals : Residuals or None
+        Of the samples that this was told from.
+    """
+
+    fitted: FittedLocal
+    model: NoiseModel
+    noise: Floats | None = None
+    residuals: Residuals | None = None
+
+
+def settle(
+    fitted: FittedLocal, data: InMemory, noise: str, likelihood: str, refit: Refit, rng: np.random.RandomState
+) -> Settled:
+    """What the noise of a fitted model is; `noise` and `likelihood` as `choose` takes them.
+
+    Too few samples, or several targets, have normal noise of one size.
+    """
+    plain = noise == "constant" and likelihood == "gaussian"
+    if plain or len(data.X) < LEAST_POINTS or data.y.shape[1] > 1 or fitted.learned.noise_variance == 0:
+        return Settled(fitted, NoiseModel())
+    ones = np.ones(len(data.X))
+    state = _State(fitted, data, ones, ones)
+    points = fitted.frame.points(data.X)
+    few, many = (sample_rows(points, n, rng) for n in (ROWS_TO_CHOOSE, ROWS_TO_LEARN))
+    # Where there is next to no noise, a value that is not likely is the function's.
+    if likelihood != "gaussian" and fitted.learned.noise_variance > LEAST_NOISE * fitted.learned.kernel.variance:
+        state = _without_outliers(state, few, refit)
+    residuals = state.residuals(few)
+    model = choose(residuals, noise, likelihood, rng)
+    if not model.is_plain:
+        residuals = residuals if len(many) == len(few) else state.residuals(many)
+        model = choose(residuals, noise, likelihood, rng)
+        if model.field is not None and not model.of_all:
+            state, residuals, model = _with_field(state, residuals, model, few, many, refit, rng)
+    return Settled(state.fitted, calibrated(model, residuals), state.changed_noise(), residuals)
+
+
+def sample_rows(X: Floats, most: int, rng: np.random.RandomState) -> Integers:
+    """All rows of points (n, d), or a sample of about `most` in groups of neighbours."""
+    if len(X) <= most:
+        return np.arange(len(X))
+    _, order, nodes, _ = KDTree(X, leaf_size=GROUP).get_arrays()
+    leaves = nodes[nodes["is_leaf"].astype(bool)]
+    chosen = rng.permutation(len(leaves))[: max(most * len(leaves) // len(X), 1)]
+    groups = [order[leaf["idx_start"] : leaf["idx_end"]] for leaf in leaves[chosen]]
+    return np.sort(np.concatenate(groups)).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """A fitted model, the data, and how precise the fit took samples to be, relative to what the model states.
+
+    `outliers` (n,) are 1 but for outliers, and `factors` (n,) those of noise of local size, or 1.
+    """
+
+    fitted: FittedLocal
+    data: InMemory
+    outliers: Floats
+    factors: Floats
+
+    def stated_noise(self) -> Floats:
+        """Noise variances (n,) of observations."""
+        noise: Floats = self.fitted.frame.noise(self.data.X, self.data.weights)
+        return noise
+
+    def changed_noise(self) -> Floats | None:
+        """The same where the fit took others."""
+        return None if np.all(self.outliers == 1) and np.all(self.factors == 1) else self.stated_noise()
+
+    def residuals(self, rows: Integers) -> Residuals:
+        """Left-out residuals of some rows."""
+        jobs = getattr(self.fitted.predictor.engine, "n_jobs", None)
+        values, variance = left_out(self.fitted, jobs, rows)
+        points = self.fitted.frame.points(self.data.X[rows])
+        return Residuals(points, values[:, 0], variance, self.stated_noise()[rows])
+
+    def without(self, outliers: Floats, refit: Refit) -> _State:
+        """Everything learnt again with such precisions (n,) of outliers."""
+        return self._refitted(InMemory, outliers, self.factors, refit)
+
+    def with_factors(self, factors: Floats, refit: Refit) -> _State:
+        """Fitted again with noise times `factors` (n,), at the same kernel; the noise stated is their mean size."""
+        mean = float(np.mean(factors))
+        learned = replace(self.fitted.learned, noise_variance=self.fitted.learned.noise_variance * mean)
+
+        def known(X: Floats, y: Floats, weights: Floats | None) -> InMemory:
+            return Learnt(X, y, weights, learned)
+
+        return self._refitted(known, self.outliers, factors / mean, refit)
+
+    def gain_of_factors(self, factors: Floats, model: NoiseModel, rows: Integers) -> float:
+        """Nats per point that left-out residuals of some rows gain, where noise times `factors` goes into the fit."""
+        weights = self.outliers / factors
+        weights = weights if self.data.weights is None else weights * self.data.weights
+        again = replace(self, fitted=self.fitted.updated(self.data.X, self.data.y, weights, True)).residuals(rows)
+        return float(np.mean(again.log_densities(model)) - np.mean(self.residuals(rows).log_densities(model)))
+
+    def _refitted(self, make: Callable[..., InMemory], outliers: Floats, factors: Floats, refit: Refit) -> _State:
+        weights = outliers / factors
+        weights = weights if self.data.weights is None else weights * self.data.weights
+        return _State(refit(make(self.data.X, self.data.y, weights)), self.data, outliers, factors)
+
+
+def _without_outliers(state: _State, rows: Integers, refit: Refit) -> _State:
+    """Learnt again with gross outliers at next to no weight, as often as they change."""
+    for _ in range(ROUNDS):
+        if _precisions(state.residuals(rows)) is None:  # the sample does for finding that there are none
+            break
+        outliers = _precisions(state.residuals(np.arange(len(state.data.X))))
+        if outliers is None or np.array_equal(outliers < 1, state.outliers < 1):
+            break
+        state = state.without(outliers, refit)
+    return state
+
+
+def _precisions(residuals: Residuals) -> Floats | None:
+    return precisions_without_outliers(residuals.values / np.sqrt(residuals.variance + residuals.noise))
+
+
+def _with_field(
+    state: _State,
+    residuals: Residuals,
+    model: NoiseModel,
+    few: Integers,
+    many: Integers,
+    refit: Refit,
+    rng: np.random.RandomState,
+) -> tuple[_State, Residuals, NoiseModel]:
+    """Fitted again with noise of local size at the same kernel, as long as that makes left-out residuals likelier."""
+    tails = "gaussian" if np.isinf(model.dof) else "student"
+    for _ in range(FIELD_ROUNDS):
+        factors = model.variance_factors(state.fitted.frame.points(state.data.X))
+        if state.gain_of_factors(factors, model, few) < LEAST_GAIN:
+            break
+        state = state.with_factors(factors, refit)
+        residuals = state.residuals(many)
+        model = choose(residuals, "local", tails, rng)
+        if model.field is None or model.of_all:
+            break
+    return state, residuals, model

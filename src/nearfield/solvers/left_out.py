@@ -1,0 +1,69 @@
+r"""Left-out residuals in closed form: what a model says at a training point that it has not seen.
+
+With `C = K + diag(noise)` the residual is `[C^-1 y]_i / [C^-1]_ii` and its variance `1 / [C^-1]_ii`. With features, `h`
+the share that a point has in its own prediction, both are those of the fit divided by `1 - h`. Hyperparameters stay.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import lapack
+
+from ..common.arrays import column_squares
+from ..common.types import Floats, Integers
+from .factors import Cholesky
+from .feature_space import FeatureSpace
+from .kernel_space import KernelSpace
+
+MANY = 0.25  # of the points: from there on the whole inverse is cheaper than columns of it
+LEAST = 1e-10  # of 1 - h: less is rounding
+
+
+def of_kernel_space(model: KernelSpace, rows: Integers) -> tuple[Floats, Floats]:
+    """Residuals (m, k) of some rows of the points, and their variances (m,), noise included."""
+    assert isinstance(model.factor, Cholesky)
+    inverse_diagonal = _inverse_diagonal(model.factor, rows)
+    return model.coefficients[rows] / inverse_diagonal[:, None], 1.0 / inverse_diagonal
+
+
+def of_factor(factor: Cholesky, y: Floats, rows: Integers) -> tuple[Floats, Floats]:
+    """The same from the factor of `C` and targets (n, k), for few rows and many targets."""
+    halves = factor.whiten(_unit_columns(factor.size, rows))
+    inverse_diagonal = column_squares(halves)
+    return halves.T @ factor.whiten(y) / inverse_diagonal[:, None], 1.0 / inverse_diagonal
+
+
+def of_feature_space(model: FeatureSpace, features: Floats, y: Floats, root: Floats) -> tuple[Floats, Floats]:
+    """Residuals (m, k) of points with features (D, m) and targets (m, k), both times `root` (m,), and their variances.
+
+    `root` is the inverse of the standard deviation of the points' noise.
+    """
+    residuals = (y - features.T @ model.coefficients) / root[:, None]
+    rest = np.maximum(1.0 - column_squares(model.factor.whiten(features)), LEAST)
+    return residuals / rest[:, None], 1.0 / (root**2 * rest)
+
+
+def completed(residuals: Floats, variances: Floats, unknown: Floats) -> tuple[Floats, Floats]:
+    """Residuals (m, k) and variances (m,) with coefficients of features left to be found, too.
+
+    To the process without these features, `unknown` (m, r) are the residuals of further targets, whose squares add up
+    to the variance that is due to coefficients known from all points, this one included.
+    """
+    rest = np.maximum(1.0 - np.sum(unknown**2, axis=1) / variances, 1e-3)  # negative only by approximation
+    return residuals / rest[:, None], variances / rest
+
+
+def _inverse_diagonal(factor: Cholesky, rows: Integers) -> Floats:
+    """Entries (m,) of the diagonal of the inverse."""
+    if len(rows) < MANY * factor.size:
+        result: Floats = column_squares(factor.whiten(_unit_columns(factor.size, rows)))
+        return result
+    inverse = np.tril(lapack.dtrtri(factor.lower, lower=1)[0])
+    diagonal: Floats = column_squares(inverse)
+    return diagonal[rows]
+
+
+def _unit_columns(n: int, rows: Integers) -> Floats:
+    columns = np.zeros((n, len(rows)), order="F")
+    columns[rows, np.arange(len(rows))] = 1.0
+    return columns

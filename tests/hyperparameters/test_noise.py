@@ -1,0 +1,146 @@
+"""Noise models from residuals whose distribution is known."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from nearfield.hyperparameters.noise import NoiseModel, Residuals, calibrated, choose
+from nearfield.hyperparameters.noise_field import Cells, cell_values, choose_kernel, fit_field
+from nearfield.hyperparameters.outliers import precisions_without_outliers
+from nearfield.hyperparameters.tails import fit_tails, log_densities
+
+N = 4000
+
+
+def draw(seed=0, dof=np.inf, log_noise=None, of_all=False):
+    """Residuals with noise of local size, of which the model knows the mean size alone."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(0, 10, (N, 2))
+    field = np.zeros(N) if log_noise is None else log_noise(X)
+    variance, noise = rng.uniform(0.05, 0.3, N), np.full(N, 0.5)
+    scale = (variance + noise) * np.exp(field) if of_all else variance + noise * np.exp(field)
+    z = rng.standard_normal(N) if np.isinf(dof) else rng.standard_t(dof, N)
+    return Residuals(X, np.sqrt(scale) * z, variance, noise), field
+
+
+def waves(X):
+    return 1.15 * np.sin(0.7 * X[:, 0])  # tenfold
+
+
+def test_tails_are_those_of_the_draw():
+    residuals, _ = draw(dof=4.0)
+    factor, dof = fit_tails(residuals.values, residuals.variance, residuals.noise, True)
+    assert factor == pytest.approx(1.0, abs=0.12)
+    assert dof == pytest.approx(4.0, abs=0.8)
+    gaussian, infinite = fit_tails(residuals.values, residuals.variance, residuals.noise, False)
+    assert np.isinf(infinite)
+    # The best factor of a normal distribution makes its mean squared standardised residual about 1.
+    squares = residuals.values**2 / (residuals.variance + gaussian * residuals.noise)
+    assert np.mean(squares) == pytest.approx(1.0, abs=0.05)
+
+
+def test_densities_are_those_of_scipy():
+    e, v = np.array([0.3, -2.0]), np.array([1.0, 0.25])
+    np.testing.assert_allclose(log_densities(e, v, np.inf), stats.norm.logpdf(e, 0, np.sqrt(v)))
+    np.testing.assert_allclose(log_densities(e, v, 3.0), stats.t.logpdf(e, 3.0, 0, np.sqrt(v)))
+
+
+@pytest.mark.parametrize("dof", [np.inf, 4.0])
+def test_field_is_that_of_the_draw(dof):
+    residuals, field = draw(dof=dof, log_noise=waves)
+    cells, rows = Cells.of(residuals.X), np.arange(N)
+    known = residuals.values, residuals.variance, residuals.noise
+    values, variances = cell_values(np.zeros(N), *known, cells, rows)
+    kernel = choose_kernel(cells, values, variances)
+    found = fit_field(residuals.X, *known, cells, kernel, rows)(residuals.X)
+    error = found - found.mean() - (field - field.mean())
+    assert np.sqrt(np.mean(error**2)) < 0.25  # where the field itself has 0.8
+    assert np.std(field) > 0.75
+
+
+def test_no_field_where_there_is_none():
+    kinds = []
+    for seed in range(10):
+        residuals, _ = draw(seed)
+        kinds.append(choose(residuals, "auto", "auto", np.random.RandomState(0)).is_plain)
+    assert all(kinds)
+
+
+@pytest.mark.parametrize(
+    ("dof", "log_noise", "of_all"),
+    [(np.inf, waves, False), (4.0, None, False), (4.0, waves, False), (np.inf, lambda X: 2 * waves(X), True)],
+)
+def test_choice_is_the_kind_of_the_draw(dof, log_noise, of_all):
+    residuals, field = draw(1, dof, log_noise, of_all)
+    model = choose(residuals, "auto", "auto", np.random.RandomState(0))
+    assert np.isinf(model.dof) == np.isinf(dof)
+    assert (model.field is None) == (log_noise is None)
+    if of_all:
+        assert model.of_all
+    # On new draws it is as good as the truth, nearly.
+    fresh, field = draw(2, dof, log_noise, of_all)
+    scale = fresh.variance * np.exp(field * of_all) + fresh.noise * np.exp(field)
+    best = log_densities(fresh.values, scale, dof)
+    plain = fresh.log_densities(NoiseModel())
+    found = fresh.log_densities(model)
+    assert np.mean(found) > np.mean(best) - 0.02
+    assert np.mean(found) > np.mean(plain) + 0.02
+
+
+@pytest.mark.parametrize(
+    ("noise", "likelihood"), [("local", "gaussian"), ("constant", "student"), ("local", "student")]
+)
+def test_what_is_asked_for_is_taken(noise, likelihood):
+    residuals, _ = draw(3, 5.0, waves)
+    model = choose(residuals, noise, likelihood, np.random.RandomState(0))
+    assert np.isinf(model.dof) == (likelihood == "gaussian")
+    assert (model.field is None) == (noise == "constant")
+    # and where there is nothing to see, it still answers
+    plain, _ = draw(4)
+    model = choose(plain, noise, likelihood, np.random.RandomState(0))
+    assert np.isfinite(plain.log_densities(model)).all()
+
+
+def test_intervals_are_corrected_only_where_they_are_off():
+    residuals, _ = draw(5)
+    assert calibrated(NoiseModel(), residuals).calibration is None
+    skewed = Residuals(residuals.X, np.exp(residuals.values) - 1, residuals.variance, residuals.noise)
+    model = calibrated(NoiseModel(), skewed)
+    assert model.calibration is not None
+    assert "corrected" in model.in_words()
+    distribution = model.distribution(skewed.X, np.zeros(N), skewed.variance, skewed.noise)
+    for level in (0.5, 0.8, 0.95, 0.99):
+        low, high = distribution.interval(level)
+        assert np.mean((skewed.values >= low) & (skewed.values <= high)) == pytest.approx(level, abs=0.01)
+
+
+def test_distribution_of_variances_of_local_size():
+    residuals, _ = draw(6, np.inf, lambda X: 2 * waves(X), True)
+    model = choose(residuals, "local", "gaussian", np.random.RandomState(0))
+    factors = model.factors(residuals.X)
+    function = model.distribution(residuals.X, np.zeros(N), residuals.variance, None)
+    np.testing.assert_allclose(function.std**2, residuals.variance * factors)
+    both = model.distribution(residuals.X, np.zeros((N, 2)), residuals.variance, residuals.noise)
+    np.testing.assert_allclose(both.std[:, 1] ** 2, (residuals.variance + residuals.noise) * factors)
+    np.testing.assert_allclose(model.noise_variance(residuals.X, residuals.noise), residuals.noise * factors)
+
+
+def test_variance_of_heavy_tails():
+    model = NoiseModel(2.0, 4.0)
+    X, half = np.zeros((3, 1)), np.full(3, 0.5)
+    distribution = model.distribution(X, np.zeros(3), half, half)
+    np.testing.assert_allclose(distribution.scale**2, 1.5)
+    np.testing.assert_allclose(distribution.std**2, 3.0)
+    np.testing.assert_allclose(model.noise_variance(X, half), 2.0)
+
+
+def test_outliers():
+    rng = np.random.RandomState(0)
+    for clean in (rng.standard_normal(2000), rng.standard_t(3, 2000)):
+        assert precisions_without_outliers(clean) is None
+    wild = rng.standard_normal(2000)
+    wild[:20] += 30
+    precisions = precisions_without_outliers(wild)
+    assert np.all(precisions[:20] < 0.15)
+    assert np.all(precisions[20:] == 1)
+    assert precisions_without_outliers(np.zeros(600)) is None

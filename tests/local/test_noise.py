@@ -1,0 +1,173 @@
+"""Local models whose noise is learnt from left-out residuals."""
+
+import numpy as np
+import pytest
+
+import nearfield as nf
+from nearfield.hyperparameters.noise import NoiseModel
+from nearfield.local.noise import sample_rows
+from nearfield.sources import ArraySource
+
+N = 700
+GIVEN = {"length_scale": 1.0, "signal_variance": 1.0, "random_state": 0, "n_jobs": 1, "n_restarts": 0}
+PLAIN = {"noise": "constant", "likelihood": "gaussian"}
+
+
+def truth(X):
+    return np.sin(1.2 * X[:, 0]) + np.cos(X[:, 1])
+
+
+def points(seed, n=N):
+    return np.random.RandomState(seed).uniform(0, 10, (n, 2))
+
+
+def variance(X):
+    return 0.1 * np.exp(1.15 * np.sin(0.6 * X[:, 0]))
+
+
+X, TEST = points(0), points(1, 1000)
+NOISE = np.random.RandomState(2).standard_normal(N)
+
+
+@pytest.fixture(scope="module")
+def local():
+    return nf.LocalGPRegressor(**GIVEN).fit(X, truth(X) + np.sqrt(variance(X)) * NOISE)
+
+
+def test_plain_draws_are_left_alone():
+    y = truth(X) + 0.3 * NOISE
+    model = nf.LocalGPRegressor(**GIVEN).fit(X, y)
+    as_is = nf.LocalGPRegressor(**GIVEN, **PLAIN).fit(X, y)
+    assert model.noise_model_.is_plain
+    for answer, expected in zip(
+        model.predict(TEST, return_std=True), as_is.predict(TEST, return_std=True), strict=True
+    ):
+        np.testing.assert_array_equal(answer, expected)
+    assert model.report_.left_out["coverage"] == pytest.approx(0.95, abs=0.02)
+    assert "noise of one size, normal" in str(model.report_)
+    assert "left out" in str(model.report_)
+    assert not as_is.report_.left_out
+
+
+def test_field_of_noise(local):
+    assert local.noise_model_.field is not None
+    ratio = local.predict_noise(TEST) / variance(TEST)
+    assert np.sqrt(np.mean((ratio - 1) ** 2)) < 0.4  # from 700 samples
+    assert local.predict_noise(X).mean() == pytest.approx(local.noise_variance_, rel=0.2)
+    y = truth(TEST) + np.sqrt(variance(TEST)) * np.random.RandomState(3).standard_normal(len(TEST))
+    distribution = local.predict_distribution(TEST)
+    oracle = nf.LocalGPRegressor(**GIVEN, noise_variance=1.0).fit(
+        X, truth(X) + np.sqrt(variance(X)) * NOISE, 1 / variance(X)
+    )
+    mean, std = oracle.predict(TEST, return_std=True)
+    best = nf.metrics.mean_nll(y, mean, std**2 + variance(TEST))
+    assert -np.mean(distribution.logpdf(y)) < best + 0.03
+    low, high = local.predict_interval(TEST)
+    quiet = variance(TEST) < 0.05
+    assert np.mean((y >= low) & (y <= high)) == pytest.approx(0.95, abs=0.025)
+    assert np.mean(((y >= low) & (y <= high))[quiet]) == pytest.approx(0.95, abs=0.04)
+    # What is predicted is what the distribution says.
+    mean, std = local.predict(TEST, return_std=True, include_noise=True)
+    np.testing.assert_allclose(std, distribution.std)
+    np.testing.assert_allclose(mean, distribution.mean)
+    assert np.all(local.predict(TEST, return_std=True)[1] < std)
+
+
+def test_left_out_predictions_have_the_noise(local):
+    assert local.loo_.coverage() == pytest.approx(0.95, abs=0.02)
+    assert local.loo_.nll == pytest.approx(local.report_.left_out["nll"], abs=1e-6)
+    assert local.cross_validate(5).coverage() > 0.93
+
+
+def test_files(local, tmp_path):
+    nf.save(local, tmp_path / "model.nf")
+    loaded = nf.load(tmp_path / "model.nf")
+    np.testing.assert_allclose(loaded.predict_interval(TEST), local.predict_interval(TEST), rtol=1e-9)
+    np.testing.assert_allclose(loaded.loo_.std, local.loo_.std, rtol=1e-9)
+    assert str(loaded.report_) == str(local.report_)
+
+
+def test_more_data(local):
+    import copy
+
+    more = points(4, 200)
+    model = copy.deepcopy(local).partial_fit(more, truth(more) + np.sqrt(variance(more)) * NOISE[:200])
+    assert len(model.loo_) == N + 200
+    assert model.loo_.coverage() == pytest.approx(0.95, abs=0.02)
+    alone = copy.deepcopy(local).partial_fit(more, truth(more), forget=True)
+    assert len(alone.loo_) == 200
+
+
+def test_outliers_do_not_move_the_map():
+    y = truth(X) + 0.3 * NOISE
+    wild = y.copy()
+    wild[::100] += 15.0
+    clean = nf.LocalGPRegressor(**GIVEN).fit(X, y)
+    robust = nf.LocalGPRegressor(**GIVEN).fit(X, wild)
+    moved = nf.LocalGPRegressor(**GIVEN, **PLAIN).fit(X, wild)
+    errors = [nf.metrics.rmse(truth(TEST), model.predict(TEST)) for model in (clean, robust, moved)]
+    assert errors[1] < 1.05 * errors[0]
+    assert errors[2] > 2 * errors[0]
+    # An outlier has a large residual, and not a small one by a weight of its own.
+    assert np.all(np.abs(robust.loo_.standardised[::100]) > 8)
+
+
+def test_weights_divide_the_noise():
+    weights = np.random.RandomState(5).uniform(0.2, 5.0, N)
+    y = truth(X) + np.sqrt(variance(X) / weights) * NOISE
+    model = nf.LocalGPRegressor(**GIVEN).fit(X, y, weights)
+    ratio = model.predict_noise(TEST) / variance(TEST)
+    assert np.median(np.abs(ratio - 1)) < 0.3
+    # Left-out observations have the noise of their weights.
+    assert np.corrcoef(np.log(model.loo_.std), -np.log(weights))[0, 1] > 0.3
+
+
+def test_what_is_given_is_taken():
+    y = truth(X) + np.sqrt(variance(X)) * NOISE
+    assert nf.LocalGPRegressor(**GIVEN, noise_variance=0.1).fit(X, y).noise_model_.is_plain
+    local = nf.LocalGPRegressor(**GIVEN, noise_variance=0.1, noise="local").fit(X, y)
+    assert local.noise_model_.field is not None
+    assert nf.LocalGPRegressor(**GIVEN).fit(X[:300], y[:300]).noise_model_.is_plain
+    assert nf.LocalGPRegressor.from_paper(20, random_state=0).noise == "constant"
+
+
+@pytest.mark.parametrize("options", [{"noise": "loud"}, {"likelihood": "cauchy"}, {"noise": None}])
+def test_other_words_are_refused(options):
+    (name,) = options
+    with pytest.raises(ValueError, match=f"'{name}' parameter of LocalGPRegressor must be one of 'auto'"):
+        nf.LocalGPRegressor(**GIVEN, **options).fit(X, truth(X))
+
+
+def test_where_it_is_not_supported():
+    y = truth(X)
+    with pytest.raises(ValueError, match="must be 'auto' or 'constant' for several targets"):
+        nf.LocalGPRegressor(**GIVEN, noise="local").fit(X, np.column_stack([y, y]))
+    source = ArraySource(X, y, sample_size=100)
+    fixed = {"spacing": 1.0, "radius": 3.0, "features": nf.TaylorFeatures(8)}
+    with pytest.raises(ValueError, match="must be 'auto' or 'gaussian' for rows of a source"):
+        nf.LocalGPRegressor(**GIVEN, **fixed, likelihood="student").fit(source)
+    assert nf.LocalGPRegressor(**GIVEN, **fixed).fit(source).noise_model_.is_plain
+
+
+def test_without_noise():
+    # A simulator: residuals are tiny, and nothing divides by them.
+    smooth = nf.LocalGPRegressor(**GIVEN).fit(X, truth(X))
+    assert np.all(np.isfinite(smooth.predict_interval(TEST)))
+    assert np.max(np.abs(smooth.predict(TEST) - truth(TEST))) < 1e-2
+    constant = nf.LocalGPRegressor(random_state=0).fit(X, np.full(N, 3.0))
+    np.testing.assert_allclose(constant.predict_quantiles(TEST, 0.5), 3.0)
+
+
+def test_rows_are_sampled_in_groups():
+    rng = np.random.RandomState(0)
+    places = rng.uniform(0, 1, (20_000, 2))
+    rows = sample_rows(places, 3000, rng)
+    assert 2500 < len(rows) < 3500
+    assert len(np.unique(rows)) == len(rows)
+    np.testing.assert_array_equal(sample_rows(places, 30_000, rng), np.arange(20_000))
+
+
+def test_plain_model_is_plain():
+    assert NoiseModel().is_plain
+    assert not NoiseModel(dof=5.0).is_plain
+    assert NoiseModel().in_words() == "noise of one size, normal"
