@@ -45,9 +45,10 @@ def figure(name: str, draw: Callable[[Axes], Any], description: str, caption: st
         picture = Figure()
         ax = picture.subplots()
         draw(ax)
-        for axis, kind in (("x", ax.get_xscale()), ("y", ax.get_yscale())):
-            if kind == "linear":
-                ax.locator_params(axis, nbins=5, steps=(1, 2, 5, 10))  # labels may be long
+        if ax.get_xscale() == "linear":
+            ax.locator_params("x", nbins=5, steps=(1, 2, 5, 10))  # labels may be long
+        if ax.get_yscale() == "linear":
+            ax.locator_params("y", nbins=5, steps=(1, 2, 5, 10))
         picture.patch.set_visible(False)
         ax.patch.set_visible(False)
         for line in ax.lines:
