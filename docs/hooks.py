@@ -1,7 +1,10 @@
 """What the site needs beyond MkDocs: formulas without JavaScript, and a reference that leaves no public name out."""
 
+import ast
 import inspect
+import json
 import re
+from pathlib import Path
 
 import latex2mathml.converter
 
@@ -24,6 +27,36 @@ def on_page_markdown(markdown: str, **_) -> str:
     if ENTRIES in markdown:
         markdown = markdown.replace(ENTRIES, entries())
     return FORMULA.sub(lambda match: mathml(match[1]), markdown)
+
+
+def on_post_build(config, **_) -> None:
+    """Write every example as a notebook beside the pages."""
+    folder = Path(config["site_dir"]) / "notebooks"
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sorted(Path("examples").glob("*.py")):
+        (folder / f"{path.stem}.ipynb").write_text(json.dumps(notebook(path), indent=1), encoding="utf-8")
+
+
+def notebook(path: Path) -> dict:
+    """An example as a notebook: what it says of itself, its code, and its picture."""
+    source = path.read_text(encoding="utf-8")
+    docstring = ast.get_docstring(ast.parse(source)) or ""
+    title, _, rest = docstring.partition("\n")
+    code = source[source.index('"""', 3) + 3 :].strip()
+    argv = f"import sys\n\nsys.argv = [{path.name!r}]  # a notebook has arguments of its own"
+    cells = [("markdown", f"# {title}\n{rest}"), ("code", argv), ("code", code)]
+    if f"demo/{path.stem}.png" in source:
+        cells.append(("code", f'from IPython.display import Image\n\nImage("demo/{path.stem}.png")'))
+    extra = {"code": {"execution_count": None, "outputs": []}, "markdown": {}}
+    return {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
+        "cells": [
+            {"cell_type": kind, "id": f"cell-{i}", "metadata": {}, "source": text, **extra[kind]}
+            for i, (kind, text) in enumerate(cells)
+        ],
+    }
 
 
 def mathml(formula: str) -> str:

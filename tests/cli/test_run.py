@@ -101,3 +101,11 @@ def test_without_typer_the_command_says_what_to_install():
     assert done.returncode == 2
     assert "nearfield[cli]" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command", ["fit", "predict", "evaluate", "fill", "info", "report", "demo", "bench", "reproduce"]
+)
+def test_flags_have_no_type_in_the_help(command, capsys):
+    assert cli.main([command, "--help"]) == 0
+    assert "<bool>" not in capsys.readouterr().out

@@ -1,9 +1,12 @@
 import io
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import nearfield as nf
+from nearfield.common import progress
 from nearfield.common.progress import ProgressLine
 from nearfield.sources import ArraySource
 
@@ -46,3 +49,41 @@ def test_progress_on_standard_error(progress, capsys):
     model.predict(source)
     shown = [line.split()[0] for line in capsys.readouterr().err.splitlines()]
     assert shown == (["sample", "centres", "sums", "prediction"] if progress else [])
+
+
+class Bar:
+    """What tqdm is asked for."""
+
+    def __init__(self, made, **options):
+        self.options, self.shown, self.closed, self.n = options, [], False, 0
+        made.append(self)
+
+    def set_description_str(self, text, **_):
+        self.text = text
+
+    def refresh(self):
+        self.shown.append((self.text, self.n))
+
+    def close(self):
+        self.closed = True
+
+
+def test_notebooks_have_one_bar_at_a_time_that_goes():
+    made = []
+    bar = progress.NotebookBar(lambda **options: Bar(made, **options))
+    for stage, done in (("learning: start 1", 0.5), ("learning: refine", 0.9), ("tuning", 0.2), ("tuning", 1.0)):
+        bar(stage, done, 0.0)
+    assert [b.closed for b in made] == [True, True]
+    assert made[0].shown == [("learning: start 1", 50), ("learning: refine", 90)]
+    assert made[1].shown == [("tuning", 20), ("tuning", 100)]
+    assert all(b.options["leave"] is False for b in made)
+
+
+def test_what_is_shown_depends_on_where(monkeypatch):
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    assert isinstance(progress.display(), progress.ProgressLine)
+    monkeypatch.setitem(sys.modules, "ipykernel", object())
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    assert progress.display().stream is sys.stdout
+    monkeypatch.setitem(sys.modules, "tqdm.auto", SimpleNamespace(tqdm=Bar))
+    assert isinstance(progress.display(), progress.NotebookBar)

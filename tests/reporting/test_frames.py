@@ -118,3 +118,11 @@ def test_a_report_is_a_table_in_notebooks():
     report = nf.LocalGPRegressor(**FIXED).fit(X, Y).report_
     assert report._repr_html_().startswith("<table><caption")
     assert "chosen because" in report._repr_html_()
+
+
+def test_a_page_without_a_path_is_given_back_and_shown_in_a_frame():
+    model = nf.ExactGPRegressor(**FIXED).fit(X[:, :1], Y[:, 0])
+    page = model.to_html()
+    assert page.startswith("<!doctype html>")
+    assert page._repr_html_().startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+    assert "<script" not in page._repr_html_()

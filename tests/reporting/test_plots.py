@@ -151,3 +151,19 @@ def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch, line)
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"nearfield\[plot\]"):
         plotting.prediction(line[0])
+
+
+def test_a_picture_that_fails_leaves_no_figure(line, plane):
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+    for fail in (
+        lambda: plotting.prediction(plane[0], include_noise=True),
+        lambda: plotting.mean_map(line[0]),
+        lambda: plotting.calibration([1.0], [1.0], [0.0]),
+        lambda: plotting.probabilities([], [], []),
+        lambda: plotting.residuals([1.0], [np.nan], [1.0]),
+    ):
+        with pytest.raises(ValueError):
+            fail()
+    assert plt.get_fignums() == []

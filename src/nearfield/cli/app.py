@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from .. import __version__
 from . import bench, demo, evaluate, fill, fit, info, predict, report, reproduce
+
+
+class Command(TyperCommand):
+    """A command whose help shows no type beside flags, which take no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Parameters of the command, and the flag for help."""
+        params: list[Any] = super().get_params(ctx)
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
 
 app = typer.Typer(
     name="nearfield",
@@ -34,12 +48,12 @@ def _options(
     del version
 
 
-app.command("fit", epilog=fit.EXAMPLES, no_args_is_help=True)(fit.command)
-app.command("predict", epilog=predict.EXAMPLES, no_args_is_help=True)(predict.command)
-app.command("evaluate", epilog=evaluate.EXAMPLES, no_args_is_help=True)(evaluate.command)
-app.command("fill", epilog=fill.EXAMPLES, no_args_is_help=True)(fill.command)
-app.command("info", epilog=info.EXAMPLES, no_args_is_help=True)(info.command)
-app.command("report", epilog=report.EXAMPLES, no_args_is_help=True)(report.command)
-app.command("demo", epilog=demo.EXAMPLES)(demo.command)
-app.command("bench", epilog=bench.EXAMPLES)(bench.command)
-app.command("reproduce")(reproduce.command)
+app.command("fit", cls=Command, epilog=fit.EXAMPLES, no_args_is_help=True)(fit.command)
+app.command("predict", cls=Command, epilog=predict.EXAMPLES, no_args_is_help=True)(predict.command)
+app.command("evaluate", cls=Command, epilog=evaluate.EXAMPLES, no_args_is_help=True)(evaluate.command)
+app.command("fill", cls=Command, epilog=fill.EXAMPLES, no_args_is_help=True)(fill.command)
+app.command("info", cls=Command, epilog=info.EXAMPLES, no_args_is_help=True)(info.command)
+app.command("report", cls=Command, epilog=report.EXAMPLES, no_args_is_help=True)(report.command)
+app.command("demo", cls=Command, epilog=demo.EXAMPLES)(demo.command)
+app.command("bench", cls=Command, epilog=bench.EXAMPLES)(bench.command)
+app.command("reproduce", cls=Command)(reproduce.command)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from ..common import memory
 from ..common.arrays import Array, as_doubles, empty_like_shape, indices_like, is_tensor, like, namespace
-from ..common.progress import ProgressLine
+from ..common.progress import display
 from ..common.sphere import N_CHORD_COLUMNS, Sphere
 from ..common.types import Floats
 from ..common.validation import (
@@ -101,7 +101,7 @@ class GPRegressor(Probabilistic, MultiOutputMixin, RegressorMixin, BaseEstimator
 
     def _box_of_data(self) -> Floats | None:
         """Least and largest value of the columns of the data, as the kernel sees them; None where it is not known."""
-        points = self._training_points() if self._box is None else None  # a model file does not tell it
+        points = self._training_points() if self._box is None else None  # earlier model files do not tell it
         if points is not None and len(points):
             self._box = box_of(self._inner(points))
         return self._box
@@ -224,7 +224,7 @@ class GPRegressor(Probabilistic, MultiOutputMixin, RegressorMixin, BaseEstimator
     def _check_progress(self) -> Progress | None:
         """What to call; True is a line on standard error."""
         if isinstance(self.progress, bool):
-            return ProgressLine() if self.progress else None
+            return display() if self.progress else None
         if self.progress is not None and not callable(self.progress):
             raise ValueError(f"{describe(self, 'progress')} must be None, True or callable. Got {self.progress!r}.")
         result: Progress | None = self.progress
@@ -440,11 +440,17 @@ class GPRegressor(Probabilistic, MultiOutputMixin, RegressorMixin, BaseEstimator
         masks = (mask, polygon, max_distance, max_std)
         return predict_grid(self, axes, size, spacing, include_noise, like, *masks, progress)
 
-    def to_html(self, path: Any, X: ArrayLike | None = None, y: ArrayLike | None = None, **options: Any) -> None:
-        """Write a page that explains this model, with scores on `X` and `y`; see `nearfield.webpage.write`."""
-        from ..reporting.page import write
+    def to_html(self, path: Any = None, X: ArrayLike | None = None, y: ArrayLike | None = None, **options: Any) -> Any:
+        """Write a page that explains this model, with scores on `X` and `y`; see `nearfield.webpage.write`.
 
+        Without a path the page is given back, a string that notebooks show as what it is.
+        """
+        from ..reporting.page import build, write
+
+        if path is None:
+            return build(self, X, y, **options)
         write(self, path, X, y, **options)
+        return None
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """Show scikit-learn's diagram in notebooks, and for a fitted model what it says of itself."""

@@ -58,20 +58,28 @@ class ExactGPRegressor(JointGPRegressor):
         None is new random numbers every time, and never NumPy's global ones.
     progress : callable, bool or None, default=None
         Called as `progress(stage, done, value)` in the course of a fit, with `done` from 0 to 1. True shows the stage
-        and the time left on standard error.
+        and the time left on standard error, and a bar in notebooks where tqdm is installed.
 
     Attributes
     ----------
-    length_scale_, signal_variance_, noise_variance_ : float or ndarray
+    length_scale_ : float or ndarray
+        Learnt or given; one number, one per column, or one (or one row) per Gaussian. In km on the sphere.
+    signal_variance_ : float or ndarray
+        Prior variance of the function; one per Gaussian where there are several.
+    noise_variance_ : float
+        Variance of the observation noise.
     kernel_ : Kernel
+        The same as a value that can be called; `kernel_.parameters()` are parameters of another regressor.
     learned_ : Learned
-        How the hyperparameters were found.
+        How the hyperparameters were found: likelihood, blocks, evaluations, seconds, and what sits on a bound.
     y_mean_ : ndarray of shape (n_targets,)
         Taken out of the targets before and put back after.
     metric_ : str
         "euclidean" or "sphere".
     n_features_in_ : int
-    feature_names_in_ : ndarray of str, where X has column names
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns, where X has them.
 
     Examples
     --------

@@ -29,7 +29,7 @@ def are_outside(box: Floats, length_scales: Floats, points: Any) -> Booleans:
     """Which points (m, d) are so far outside of the box that the data say nothing there."""
     longest = length_scales.max(axis=0)
     values = as_doubles(points)
-    beyond = np.maximum(np.maximum(box[0] - values, values - box[1]), 0.0) / longest
+    beyond = np.clip(np.maximum(box[0] - values, values - box[1]) / longest, 0.0, 2 * FAR)  # squares of it are numbers
     result: Booleans = np.sqrt(np.sum(beyond**2, axis=1)) > FAR
     return result
 

@@ -53,8 +53,13 @@ class FeatureGPRegressor(JointGPRegressor):
         `FourierFeatures`, `TaylorFeatures`, `MaclaurinFeatures`, or any other scikit-learn transformer. Maps with
         parameters `length_scale` and `variance` get those of the model; others are taken as they are, times a
         learnt variance.
-    length_scale, signal_variance, noise_variance : float, array or None, default=None
-        Hyperparameters; None learns them. See `ExactGPRegressor`.
+    length_scale : float, array or None, default=None
+        How far a value reaches; None learns it. One number, one per column, or one (or one row) per Gaussian: see
+        `ExactGPRegressor`.
+    signal_variance : float, array or None, default=None
+        Prior variance of the latent function; None learns it. Several are those of as many Gaussians.
+    noise_variance : float or None, default=None
+        Variance of the observation noise; None learns it.
     ard : bool, default=False
         Learn one length scale per column.
     n_scales : int or "auto", default=1
@@ -66,19 +71,45 @@ class FeatureGPRegressor(JointGPRegressor):
         Learn by the likelihood of the Gaussian kernel that the features stand for, exact or composite, or by that of
         the features themselves (`TaylorFeatures`, and `FourierFeatures` that are not structured). Maps without
         parameters `length_scale` and `variance` always learn by their own.
-    n_restarts, time_budget, n_jobs, random_state, progress
-        See `ExactGPRegressor`. The map has a random state of its own.
+    n_restarts : int, default=2
+        Random starts of the learning, besides the systematic ones.
+    time_budget : float, default=60.0
+        Seconds that learning may take.
+    n_jobs : int or None, default=None
+        Threads; None uses every core.
+    random_state : int, RandomState instance or None, default=None
+        For the random starts and the blocks of points; the map has a random state of its own. None is new random
+        numbers every time, and never NumPy's global ones.
+    progress : callable, bool or None, default=None
+        Called as `progress(stage, done, value)` in the course of a fit, with `done` from 0 to 1. True shows the stage
+        and the time left on standard error, and a bar in notebooks where tqdm is installed.
 
     Attributes
     ----------
-    length_scale_, signal_variance_, noise_variance_ : float or ndarray
+    length_scale_ : float or ndarray
+        Learnt or given; one number, one per column, or one (or one row) per Gaussian. In km on the sphere.
+    signal_variance_ : float or ndarray
+        Prior variance of the function; one per Gaussian where there are several.
+    noise_variance_ : float
+        Variance of the observation noise.
     feature_map_ : transformer, or list of them with several scales
+        The map, fitted.
     statistics_ : Statistics
         Sums over the data seen so far.
     report_ : Report
         The measured distance from the exact Gaussian process; not for sources. Print it.
-    kernel_, learned_, y_mean_, n_features_in_, feature_names_in_
-        See `ExactGPRegressor`.
+    kernel_ : Kernel
+        The same as a value that can be called; `kernel_.parameters()` are parameters of another regressor.
+    learned_ : Learned
+        How the hyperparameters were found: likelihood, blocks, evaluations, seconds, and what sits on a bound.
+    y_mean_ : ndarray of shape (n_targets,)
+        Taken out of the targets before and put back after.
+    metric_ : str
+        "euclidean" or "sphere".
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns, where X has them.
     """
 
     _width: int  # number of features

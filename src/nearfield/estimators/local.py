@@ -50,8 +50,13 @@ class LocalGPRegressor(GPRegressor):
 
     Parameters
     ----------
-    length_scale, signal_variance, noise_variance : float, array or None, default=None
-        Hyperparameters; None learns them. See `ExactGPRegressor`. Noise counts as at least 1e-9 of the signal variance.
+    length_scale : float, array or None, default=None
+        How far a value reaches; None learns it. One number, one per column, or one (or one row) per Gaussian: see
+        `ExactGPRegressor`.
+    signal_variance : float, array or None, default=None
+        Prior variance of the latent function; None learns it. Several are those of as many Gaussians.
+    noise_variance : float or None, default=None
+        Variance of the observation noise; None learns it. It counts as at least 1e-9 of the signal variance.
     ard : bool, default=False
         Learn one length scale per column.
     n_scales : int or "auto", default="auto"
@@ -95,22 +100,51 @@ class LocalGPRegressor(GPRegressor):
         Open a centre for test points farther than the spacing from all others. (Where neighbourhoods are by number,
         `fit` adds centres for samples that those given leave alone.) If False, centres that are far from some samples
         make the distance from the exact process unknown, which `fit` warns of.
-    n_restarts, time_budget, n_jobs, random_state, progress
-        See `ExactGPRegressor`.
+    n_restarts : int, default=2
+        Random starts of the learning, besides the systematic ones.
+    time_budget : float, default=60.0
+        Seconds that learning may take.
+    n_jobs : int or None, default=None
+        Threads; None uses every core.
+    random_state : int, RandomState instance or None, default=None
+        For the blocks that hyperparameters are learnt from, the probes, and centres that are drawn. None is new random
+        numbers every time, and never NumPy's global ones.
+    progress : callable, bool or None, default=None
+        Called as `progress(stage, done, value)` in the course of a fit, with `done` from 0 to 1. True shows the stage
+        and the time left on standard error, and a bar in notebooks where tqdm is installed.
 
     Attributes
     ----------
-    length_scale_, signal_variance_, noise_variance_ : float or ndarray
+    length_scale_ : float or ndarray
+        Learnt or given; one number, one per column, or one (or one row) per Gaussian. In km on the sphere.
+    signal_variance_ : float or ndarray
+        Prior variance of the function; one per Gaussian where there are several.
+    noise_variance_ : float
+        Variance of the observation noise.
     centers_ : ndarray of shape (n_centers, n_features)
-    spacing_, radius_ : float or None
-        In length scales.
+        Around which local models are made.
+    spacing_ : float or None
+        Every point has a centre within it, in length scales; None for a single centre.
+    radius_ : float or None
+        Of the neighbourhoods, in length scales; None where they are all points, or a number of nearest ones.
     feature_map_ : LocalFeatures or None
+        Features of the local models; None where all are in kernel space.
     report_ : Report
         What was chosen, why, and the measured distance from the exact Gaussian process. Print it.
     noise_model_ : NoiseModel
         What left-out residuals say of the size and the tails of the noise.
-    kernel_, learned_, y_mean_, n_features_in_, feature_names_in_
-        See `ExactGPRegressor`.
+    kernel_ : Kernel
+        The same as a value that can be called; `kernel_.parameters()` are parameters of another regressor.
+    learned_ : Learned
+        How the hyperparameters were found: likelihood, blocks, evaluations, seconds, and what sits on a bound.
+    y_mean_ : ndarray of shape (n_targets,)
+        Taken out of the targets before and put back after.
+    metric_ : str
+        "euclidean" or "sphere".
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns, where X has them.
     """
 
     report_: Report

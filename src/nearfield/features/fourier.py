@@ -105,6 +105,7 @@ class FourierFeatures(GaussianKernelFeatures):
         instead of O(d). They are made for many columns: all have the same norm, a bias that only a large d makes small,
         and below 5 columns only a handful of them exist.
     random_state : int, RandomState instance or None, default=None
+        For what is drawn; None is new random numbers every time.
 
     Attributes
     ----------

@@ -111,6 +111,7 @@ class MaclaurinFeatures(ShiftedFeatures):
     center : "mean", None or array of shape (n_features,), default="mean"
         Point of expansion: the mean of the training points, the origin, or a given point.
     random_state : int, RandomState instance or None, default=None
+        For what is drawn; None is new random numbers every time.
 
     Attributes
     ----------

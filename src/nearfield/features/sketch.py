@@ -160,10 +160,11 @@ class PolynomialSketch(FeatureMap):
         Number of features.
     degree : int, default=2
         Degree of the kernel, at least 1.
-    sampling : {"gaussian", "rademacher", "tensor_srht"}, default="rademacher"
+    sampling : {"rademacher", "gaussian", "tensor_srht"}, default="rademacher"
         Distribution of the weights. Rademacher weights have less variance than Gaussian ones; TensorSRHT has less
         still for odd degrees, and costs O(log d) per feature instead of O(d).
     random_state : int, RandomState instance or None, default=None
+        For what is drawn; None is new random numbers every time.
 
     Attributes
     ----------

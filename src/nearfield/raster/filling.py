@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..common.progress import ProgressLine
+from ..common.progress import display
 from ..common.types import Booleans, Floats
 from ..common.warnings import warn
 from ..estimators import LocalGPRegressor
@@ -77,7 +77,7 @@ def fill(
     if not isinstance(array, xr.DataArray):
         raise TypeError(f"fill takes a DataArray. Got {type(array).__name__}.")
     if progress is True:  # one line for all slices
-        progress = ProgressLine()
+        progress = display()
     kept = _dims(array, dims)
     regressor = LocalGPRegressor(random_state=0) if model is None else clone(model)
     regressor.set_params(**parameters, progress=progress)

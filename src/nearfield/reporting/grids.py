@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import __version__
 from ..common import memory
-from ..common.progress import ProgressLine
+from ..common.progress import display
 from ..common.sphere import LATITUDES, LONGITUDES, degree_columns
 from ..common.types import Booleans, Floats
 from ..common.validation import as_numbers, is_whole
@@ -51,7 +51,7 @@ def predict_grid(
     )
     points = np.stack([side.ravel() for side in np.meshgrid(*sides.values(), indexing="ij")], axis=-1)
     wanted = _wanted(model, points, free, names, mask, polygon, max_distance)
-    answers = predict_in_chunks(model, points[wanted], include_noise, ProgressLine() if progress is True else progress)
+    answers = predict_in_chunks(model, points[wanted], include_noise, display() if progress is True else progress)
     mean, std = (_spread_out(values, wanted) for values in answers)
     if max_std is not None:
         with np.errstate(invalid="ignore"):

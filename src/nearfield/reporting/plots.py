@@ -66,13 +66,13 @@ def prediction(
     -------
     ax : matplotlib Axes
     """
-    ax = _axes(ax)
     points = _points(model, X, 1)
     check_level(level)
     (low, high), name = padded_ranges(points)[0], column_names(model)[0]
     x = np.linspace(low, high, n_points)
     found = distribution(model, x[:, None], noise_unless_told(include_noise, "plotting.prediction"))
     _require_single(found.mean)
+    ax = _axes(ax)
     lower, upper = found.interval(level)
     ax.fill_between(x, lower, upper, color=BLUE, alpha=0.2, linewidth=0, label=f"{100 * level:g} % interval")
     ax.plot(x, found.mean, color=BLUE, linewidth=2.2, label="mean")
@@ -122,8 +122,8 @@ def calibration(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | Non
     -------
     ax : matplotlib Axes
     """
-    ax = _axes(ax)
     y, mean, std = _finite(y, mean, std)
+    ax = _axes(ax)
     covered = [metrics.coverage(y, mean, std=std, level=level) for level in LEVELS]
     ax.plot([0, 100], [0, 100], color=GREY, linewidth=1.5, linestyle="--", label="perfect")
     ax.plot(100 * LEVELS, 100 * np.array(covered), color=BLUE, linewidth=3, label="this model")
@@ -139,8 +139,8 @@ def probabilities(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, n_bins: int 
     Arguments and answer are those of `calibration`. A hump in the middle means intervals that are too wide, raised
     ends ones that are too narrow, a slope predictions that are too high or too low.
     """
-    ax = _axes(ax)
     y, mean, std = _finite(y, mean, std)
+    ax = _axes(ax)
     ax.hist(ndtr((y - mean) / std), bins=n_bins, range=(0, 1), density=True, color=BLUE, edgecolor="white")
     ax.axhline(1, color=GREY, linewidth=1.5, linestyle="--")
     ax.set(xlim=(0, 1), xlabel="predictive probability of a lower value", ylabel="density")
@@ -152,8 +152,8 @@ def residuals(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | None 
 
     Arguments and answer are those of `calibration`.
     """
-    ax = _axes(ax)
     y, mean, std = _finite(y, mean, std)
+    ax = _axes(ax)
     crowd = float(np.clip(600 / len(y), 0.1, 0.8))
     ax.axhline(0, color=GREY, linewidth=1)
     for bound in (-ndtri(0.975), ndtri(0.975)):
@@ -258,11 +258,11 @@ def _require_single(mean: Floats) -> None:
 
 
 def _map(model: Any, X: ArrayLike | None, ax: Axes | None, which: int, label: str, options: dict[str, Any]) -> Axes:
-    ax = _axes(ax)
     points, size = _points(model, X, 2), int(options.pop("size", 200))
     sides = [np.linspace(low, high, size) for low, high in padded_ranges(points, model=model)]
     grid = np.stack(np.meshgrid(*sides), axis=-1)
     values = _predict(model, grid.reshape(-1, 2), False)[which].reshape(size, size)
+    ax = _axes(ax)
     picture = ax.pcolormesh(*sides, values, shading="gouraud", rasterized=True, **options)
     assert ax.figure is not None
     bar = ax.figure.colorbar(picture, ax=ax, label=label)

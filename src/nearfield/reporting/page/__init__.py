@@ -48,7 +48,7 @@ def build(
     projection: Projection | None = None,
     inverse: Callable[[Floats], Floats] | None = None,
     progress: Callable[..., None] | None = None,
-) -> str:
+) -> Page:
     """HTML of the report of a fitted regressor.
 
     Parameters
@@ -71,7 +71,8 @@ def build(
 
     Returns
     -------
-    html : str
+    html : Page
+        A string, which notebooks show as a page.
     """
     model._need_arrays("The page")
     names = [str(c) for c in (column_names(model) if columns is None else columns)]
@@ -101,7 +102,7 @@ def build(
         "What was chosen, and why": learnt.chosen(model) + learnt.trials(model),
     }
     script = _resource("page.js")
-    return Template(_resource("page.html")).substitute(
+    html = Template(_resource("page.html")).substitute(
         title=escape(title or f"Gaussian process of {target}"),
         lead=_lead(model, target),
         cards=_cards(subject, held_out),
@@ -113,6 +114,16 @@ def build(
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         footer=_footer(held_out is not None or bool(getattr(getattr(model, "report_", None), "trials", ()))),
     )
+    return Page(html)
+
+
+class Page(str):
+    """The HTML of a page; notebooks show it in a frame of its own."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{escape(self)}" style="width:100%;height:50rem;border:0" title="report"></iframe>'
 
 
 def write(model: Any, path: str | Path, X: ArrayLike | None = None, y: ArrayLike | None = None, **options: Any) -> None:

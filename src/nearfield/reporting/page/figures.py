@@ -47,6 +47,8 @@ def figure(name: str, draw: Callable[[Axes], Any], description: str, caption: st
         draw(ax)
         if ax.get_xscale() == "linear":
             ax.locator_params("x", nbins=5, steps=(1, 2, 5, 10))  # labels may be long
+        if ax.get_yscale() == "linear":
+            ax.locator_params("y", nbins=5, steps=(1, 2, 5, 10))
         picture.patch.set_visible(False)
         ax.patch.set_visible(False)
         for line in ax.lines:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...common.types import Floats
 from .. import plots
 from ..inputs import named_length_scales
 from ..numbers import round_numbers, tick_label, typeset, with_powers
@@ -62,12 +63,22 @@ def _scales_table(subject: Subject) -> str:
         heads = ["", shared, "standard deviation", "share of the signal variance"]
         return _table(heads, list(zip(names, lengths, deviations, bars, strict=True)))
     rows = [
-        (escape(name), *(typeset(float(scale)) for scale in scales))
-        for name, scales in zip(columns, scales_by_column.T, strict=True)
+        (escape(columns[j]), *(typeset(float(scale)) for scale in scales_by_column[:, j]))
+        for j in _by_weight(subject, scales_by_column)
     ]
     rows += [("<i>standard deviation</i>", *deviations), ("<i>share of the signal variance</i>", *bars)]
     heads = ["length scale of", *(["", ""] if kernel.n_scales == 1 else names)][: 1 + kernel.n_scales]
     return _table(heads, rows)
+
+
+def _by_weight(subject: Subject, scales: Floats) -> list[int]:
+    """Columns of length scales (J, q): those that are shortest beside the range of their column first."""
+    report: Report | None = getattr(subject.model, "report_", None)
+    extents = np.asarray(report.extents if report is not None else ())
+    if len(extents) != scales.shape[1]:
+        return list(range(scales.shape[1]))
+    relative = scales.min(axis=0) / np.where(extents > 0, extents, np.inf)
+    return [int(j) for j in np.argsort(np.where(relative > 0, relative, np.inf), kind="stable")]
 
 
 def _table(heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:

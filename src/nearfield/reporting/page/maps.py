@@ -18,7 +18,7 @@ from .subject import Subject, subsample
 
 CELLS = 72_000  # of a map: 16 bits each for mean and std, some 400 kB of page
 POINTS = 8_000  # that a map shows, at most
-PLANES = (("x", "y"), ("easting", "northing"), ("east", "north"))  # names of coordinates, beside those in degrees
+PLANES = (("x", "y"), ("x_coord", "y_coord"), ("easting", "northing"), ("east", "north"))  # names of coordinates
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,10 @@ class Chart:
         for tick in self.x.ticks():
             (a,), _ = self._place([tick], [self.y.low])
             text += f'<path class="rule" d="M{a:.1f} {TOP}V{foot}"/>'
-            text += f'<text class="tick" x="{a:.1f}" y="{foot + 17}" text-anchor="middle">{self.x.text(tick)}</text>'
+            label = self.x.text(tick)
+            # A long label at the edge ends there, and does not leave the chart.
+            at = min(a, WIDTH - 0.3 * _FONT * len(label))
+            text += f'<text class="tick" x="{at:.1f}" y="{foot + 17}" text-anchor="middle">{label}</text>'
         for tick in self.y.ticks():
             _, (b,) = self._place([self.x.low], [tick])
             text += f'<path class="rule" d="M{LEFT} {b:.1f}H{right}"/>'
