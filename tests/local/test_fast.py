@@ -1,6 +1,8 @@
 """Compiled loops against NumPy."""
 
 import builtins
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -104,6 +106,36 @@ def test_cells_beyond_counting_are_left_to_numpy():
     model = fitted(2, X, y)
     assert fast.Cells.of(model._predictor.data.X, 1e-4) is None
     assert np.isfinite(model.predict(test)).all()
+
+
+def test_a_numba_that_cannot_be_imported_is_as_good_as_none(monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "nearfield.local.compiled", None)
+    monkeypatch.delattr("nearfield.local.compiled", raising=False)
+    monkeypatch.setattr(fast, "find_spec", lambda _: object())
+    fast._loops.cache_clear()
+    try:
+        assert fast._loops() is None
+    finally:
+        fast._loops.cache_clear()
+    assert "Numba cannot be used" in caplog.text
+
+
+def test_loops_work_where_nothing_can_be_kept(tmp_path):
+    """In a container that is read-only, for one, without a home."""
+    pytest.importorskip("numba")
+    program = (
+        "import numba.core.caching as caching\n"
+        "caching.CacheImpl._locator_classes = []\n"
+        "from nearfield.local import compiled, fast\n"
+        "import numpy as np\n"
+        "assert not compiled._options['cache']\n"
+        "cells = fast.Cells.of(np.random.default_rng(0).uniform(size=(50, 2)), 0.1)\n"
+        "counts = np.zeros(1, dtype=np.int64)\n"
+        "compiled.count(np.full((1, 2), 0.5), 2.0, *cells[1:], counts)\n"
+        "print(counts[0])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.stdout.strip() == "50", done.stderr
 
 
 def test_without_numba_nothing_changes(monkeypatch):

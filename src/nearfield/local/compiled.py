@@ -15,7 +15,25 @@ import numpy as np
 MOST_NEAR = 256  # centres that may be looked at for a test point
 _BLOCK = 8  # points that are summed together, so that each moment is fetched and stored once for all of them
 
-_options: dict[str, Any] = {"cache": True, "nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}}
+
+def _nothing() -> None:
+    """A function to try."""
+
+
+def _can_be_kept() -> bool:
+    """Whether there is a folder to keep compiled loops in: beside this file, or the user's own."""
+    try:
+        numba.njit(cache=True)(_nothing)
+    except RuntimeError:
+        return False
+    return True
+
+
+_options: dict[str, Any] = {
+    "cache": _can_be_kept(),
+    "nogil": True,
+    "fastmath": {"reassoc", "contract", "nsz", "arcp"},
+}
 
 
 @numba.njit(**_options)

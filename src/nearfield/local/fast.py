@@ -33,12 +33,15 @@ _logger = logging.getLogger(__name__)
 
 @cache
 def _loops() -> Any:
-    """The compiled loops; None without Numba. They are compiled when first used, and kept on disk."""
+    """The compiled loops; None without Numba. They are compiled when first used, and kept on disk if they can be."""
     if find_spec("numba") is None:
         return None
     _logger.info("loading compiled loops; the first time on a machine they are compiled, which takes some seconds")
-    from . import compiled
-
+    try:
+        from . import compiled
+    except ImportError as error:  # a Numba that does not go with the NumPy installed says so
+        _logger.warning("Numba cannot be used: %s", error)
+        return None
     return compiled
 
 

@@ -16,6 +16,7 @@ from ..common.types import Floats, Integers
 from ..hyperparameters.learning import Learned, LearningRequest
 from ..hyperparameters.noise import LEAST_GAIN, LEAST_POINTS, NoiseModel, Residuals, calibrated, choose
 from ..hyperparameters.outliers import precisions_without_outliers
+from .cells import MAX_COLUMNS, Cells
 from .fit import FittedLocal
 from .in_memory import InMemory
 from .left_out import left_out
@@ -92,11 +93,11 @@ def sample_rows(X: Floats, most: int, rng: np.random.RandomState) -> Integers:
     """All rows of points (n, d), or a sample of about `most` in groups of neighbours."""
     if len(X) <= most:
         return np.arange(len(X))
-    _, order, nodes, _ = KDTree(X, leaf_size=GROUP).get_arrays()
-    leaves = nodes[nodes["is_leaf"].astype(bool)]
-    chosen = rng.permutation(len(leaves))[: max(most * len(leaves) // len(X), 1)]
-    groups = [order[leaf["idx_start"] : leaf["idx_end"]] for leaf in leaves[chosen]]
-    return np.sort(np.concatenate(groups)).astype(np.int64)
+    cells = Cells.of(X, 1.0) if X.shape[1] <= MAX_COLUMNS else None
+    order = KDTree(X, leaf_size=GROUP).get_arrays()[1] if cells is None else cells.order
+    groups = np.array_split(np.asarray(order, dtype=np.int64), max(len(X) // GROUP, 1))
+    chosen = rng.permutation(len(groups))[: max(most * len(groups) // len(X), 1)]
+    return np.sort(np.concatenate([groups[i] for i in chosen]))
 
 
 @dataclass(frozen=True, eq=False)
