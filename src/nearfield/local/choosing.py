@@ -79,7 +79,9 @@ def as_given(
 
 
 def _relative_positions(request: LocalRequest, data: TrainingSet, rng: np.random.RandomState) -> Floats:
-    """Positions relative to a centre, as neighbourhoods have them."""
+    """Positions relative to a centre, as neighbourhoods have them; none for features that do not adapt to them."""
+    if request.has_taylor_features:
+        return data.X[:0]
     if request.radius is None:
         result: Floats = data.X - data.X.mean(axis=0)
         return result

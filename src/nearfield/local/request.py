@@ -88,6 +88,11 @@ class LocalRequest:
         """The kind of centres, or those given, in length scales."""
         return frame.points(self.centers) if isinstance(self.centers, np.ndarray) else self.centers
 
+    @property
+    def has_taylor_features(self) -> bool:
+        """Whether the features given are the same whatever the data."""
+        return isinstance(self.feature_map, TaylorFeatures)
+
     def features_of(self, kernel: Kernel, rng: np.random.RandomState) -> Callable[[Floats], LocalFeatures] | None:
         """From a sample of positions relative to a centre to the features that were given; None where none were."""
         if self.feature_map is None:

@@ -107,7 +107,9 @@ class FramedTensors:
         return self._on_host.choose(request, rng, exact_mean)
 
     def _relative_positions(self, request: LocalRequest, rng: np.random.RandomState) -> Floats:
-        """Positions relative to a centre, for maps that adapt to them."""
+        """Positions relative to a centre, for maps that adapt to them; none for others."""
+        if request.has_taylor_features:
+            return np.empty((0, self.X.shape[1]))
         if request.radius is None:
             return as_doubles(self.X - self.X.mean(dim=0))
         rows = rng.choice(len(self.X), min(len(self.X), SAMPLED_CENTERS), replace=False)
