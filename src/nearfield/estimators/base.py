@@ -100,7 +100,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ign
 
     def _box_of_data(self) -> Floats | None:
         """Least and largest value of the columns of the data, as the kernel sees them; None where it is not known."""
-        points = self._training_points() if self._box is None else None  # a model file does not tell it
+        points = self._training_points() if self._box is None else None  # nor does an old model file
         if points is not None and len(points):
             self._box = box_of(self._inner(points))
         return self._box
