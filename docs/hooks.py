@@ -10,6 +10,8 @@ import latex2mathml.converter
 
 import nearfield
 
+EXAMPLE = re.compile(r'^\?\?\? example "examples/(\w+)\.py"$', re.MULTILINE)
+NOTEBOOK = r'<a href="notebooks/\1.ipynb" download>Download as a notebook</a>' + "\n\n" + r"\g<0>"
 FORMULA = re.compile(r"^```math\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 ENTRIES = "<!-- every public name -->"
 
@@ -26,6 +28,7 @@ def on_page_markdown(markdown: str, **_) -> str:
     """Formulas become MathML, and the mark in the reference becomes its entries."""
     if ENTRIES in markdown:
         markdown = markdown.replace(ENTRIES, entries())
+    markdown = EXAMPLE.sub(NOTEBOOK, markdown)
     return FORMULA.sub(lambda match: mathml(match[1]), markdown)
 
 

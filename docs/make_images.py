@@ -23,7 +23,20 @@ import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
-GALLERY = ("globe", "photograph", "seattle", "clock", "regions", "tolerance", "columns", "flats")
+GALLERY = (
+    "globe",
+    "satellite",
+    "spacetime",
+    "rain",
+    "prices",
+    "photograph",
+    "seattle",
+    "clock",
+    "regions",
+    "tolerance",
+    "columns",
+    "flats",
+)
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"]
 
 

@@ -31,8 +31,8 @@ def test_nothing_else_is():
 
 
 OPTIONAL = {
-    "airportsdata", "dask", "distributed", "matplotlib", "pandas", "pooch", "pyarrow", "requests", "rich", "skops",
-    "torch", "tqdm", "typer", "xarray",
+    "airportsdata", "dask", "distributed", "geopandas", "h5netcdf", "matplotlib", "pandas", "pooch", "pyarrow",
+    "pyproj", "requests", "rich", "rioxarray", "shapely", "skops", "torch", "tqdm", "typer", "xarray",
 }  # fmt: skip
 
 USE = """

@@ -27,44 +27,54 @@ _DISTORTED = 1.5  # times as long is a degree of longitude in one part of the da
 
 @dataclass(frozen=True)
 class Sphere:
-    """Which columns hold longitude and latitude, and which meridian the data lie around.
+    """Which columns hold longitude and latitude, and where the data lie.
+
+    Axes point up, east and north from the middle of the data. Kernels do not care, but a region is then a thin sheet
+    along two of three axes, and boxes around it are mostly full.
 
     Attributes
     ----------
     longitude, latitude : int
         Numbers of the columns.
-    meridian : float
-        Longitudes are given back within 180 degrees of it.
+    meridian, parallel : float
+        Longitude and latitude of the middle of the data. Longitudes are given back within 180 degrees of it.
     """
 
     longitude: int = 0
     latitude: int = 1
     meridian: float = 0.0
+    parallel: float = 0.0
 
     def others(self, n_columns: int) -> list[int]:
         """The columns (of so many) that are neither longitude nor latitude."""
         return [j for j in range(n_columns) if j not in (self.longitude, self.latitude)]
 
     def points(self, X: Array) -> Array:
-        """From rows (n, d) in degrees to rows (n, d + 1): x, y and z in km, then the other columns."""
+        """From rows (n, d) in degrees to rows (n, d + 1): up, east and north in km, then the other columns."""
         xp = namespace(X)
-        lon, lat = (X[:, j] * (np.pi / 180) for j in (self.longitude, self.latitude))
-        circle = EARTH_RADIUS * xp.cos(lat)
-        chords = [circle * xp.cos(lon), circle * xp.sin(lon), EARTH_RADIUS * xp.sin(lat)]
+        lon, lat = (X[:, self.longitude] - self.meridian) * (np.pi / 180), X[:, self.latitude] * (np.pi / 180)
+        x, y, z = xp.cos(lat) * xp.cos(lon), xp.cos(lat) * xp.sin(lon), xp.sin(lat)
+        cos, sin = self._tilt()
+        chords = [EARTH_RADIUS * (cos * x + sin * z), EARTH_RADIUS * y, EARTH_RADIUS * (cos * z - sin * x)]
         return xp.stack([*chords, *(X[:, j] for j in self.others(X.shape[1]))], axis=1)
 
     def places(self, points: Array) -> Array:
         """From rows (n, d + 1) to rows (n, d) in degrees: the inverse of `points`, above or below which they lie."""
         xp = namespace(points)
-        x, y, z = (points[:, j] for j in range(N_CHORD_COLUMNS))
-        lon = xp.atan2(y, x) * (180 / np.pi) - self.meridian
-        lon = lon - 360 * xp.round(lon / 360) + self.meridian
+        up, y, north = (points[:, j] for j in range(N_CHORD_COLUMNS))
+        cos, sin = self._tilt()
+        x, z = cos * up - sin * north, sin * up + cos * north
+        lon = xp.atan2(y, x) * (180 / np.pi) + self.meridian
         lat = xp.atan2(z, xp.sqrt(x * x + y * y)) * (180 / np.pi)
         columns = {self.longitude: lon, self.latitude: lat}
         further = iter(range(N_CHORD_COLUMNS, points.shape[1]))
         return xp.stack(
             [columns[j] if j in columns else points[:, next(further)] for j in range(points.shape[1] - 1)], axis=1
         )
+
+    def _tilt(self) -> tuple[float, float]:
+        angle = np.radians(self.parallel)
+        return float(np.cos(angle)), float(np.sin(angle))
 
     def onto(self, points: Floats) -> Floats:
         """Points (n, d + 1) moved along the vertical to the surface; the middle of the earth has no vertical."""
@@ -108,8 +118,8 @@ class Sphere:
 
 
 def sphere_of(X: Array, longitude: int = 0, latitude: int = 1) -> Sphere:
-    """Sphere for data (n, d) in degrees, around the meridian that they lie around."""
-    lon = as_doubles(X[:, longitude])
+    """Sphere for data (n, d) in degrees, around the middle of them."""
+    lon, lat = as_doubles(X[:, longitude]), as_doubles(X[:, latitude])
     if len(lon) == 0:
         return Sphere(longitude, latitude)
     around = np.sort(lon % 360.0)
@@ -120,7 +130,8 @@ def sphere_of(X: Array, longitude: int = 0, latitude: int = 1) -> Sphere:
         return Sphere(longitude, latitude, 0.0 if is_usual else 180.0)
     middle = around[widest] + gaps[widest] / 2 + 180.0
     lowest = -180.0 if is_usual else 0.0
-    return Sphere(longitude, latitude, float((middle - lowest) % 360.0 + lowest))
+    meridian = float((middle - lowest) % 360.0 + lowest)
+    return Sphere(longitude, latitude, meridian, float(lat.min() + lat.max()) / 2)
 
 
 def degree_columns(names: Sequence[Any] | None) -> tuple[int, int] | None:

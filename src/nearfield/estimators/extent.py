@@ -26,11 +26,10 @@ def joined(first: Floats, second: Floats) -> Floats:
 
 
 def are_outside(box: Floats, length_scales: Floats, points: Any) -> Booleans:
-    """Which points (m, d) are so far outside of the box that the data say nothing there."""
-    longest = length_scales.max(axis=0)
+    """Which points (m, d) are so far outside of the box, in some column, that the data say nothing there."""
+    reach = FAR * length_scales.max(axis=0)
     values = as_doubles(points)
-    beyond = np.clip(np.maximum(box[0] - values, values - box[1]) / longest, 0.0, 2 * FAR)  # squares of it are numbers
-    result: Booleans = np.sqrt(np.sum(beyond**2, axis=1)) > FAR
+    result: Booleans = np.any((values < box[0] - reach) | (values > box[1] + reach), axis=1)
     return result
 
 

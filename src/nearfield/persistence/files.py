@@ -68,8 +68,8 @@ _OPTIONAL: dict[str, Any] = {
     "_weight": float,
     "_amplitude": float,
     "_sphere": Sphere | None,
-    "crs_": str | None,
     "_box": Floats | None,
+    "crs_": str | None,
     "noise_model_": NoiseModel,
     "_stated_noise": Floats | None,
 }
@@ -388,8 +388,8 @@ def _check_shared(model: Any) -> None:
     require(d >= 1 and k >= 1 and model.y_mean_.shape == (k,) and (k == 1 or not model._single_target))
     sphere, inner = model._sphere, model._n_inner
     require(sphere is None or (min(sphere.longitude, sphere.latitude) >= 0 and sphere.longitude != sphere.latitude))
-    require(sphere is None or (max(sphere.longitude, sphere.latitude) < d and abs(sphere.meridian) <= 360))
-    require(model._box is None or model._box.shape == (2, inner))
+    require(sphere is None or (max(sphere.longitude, sphere.latitude) < d and abs(sphere.meridian) <= 400))
+    require(model._box is None or (model._box.shape == (2, inner) and np.all(model._box[0] <= model._box[1])))
     require(kernel.length_scales.shape[1] in (1, inner) and 0 <= model.noise_variance_ < np.inf)
     require(not hasattr(model, "learned_") or model.learned_.kernel.length_scales.shape[1] in (1, inner))
     require(len(getattr(model, "feature_names_in_", range(d))) == d)
