@@ -37,6 +37,7 @@ def command(
     n_scales: options.NScales = None,
     ard: options.Ard = None,
     scale: options.Scale = None,
+    transform: options.Transform = "identity",
     n_features: options.NFeatures = 512,
     seed: options.Seed = 0,
     n_jobs: options.NJobs = None,
@@ -60,7 +61,7 @@ def command(
 
     if out == "-":
         raise CommandError("A model goes to a file: give --out a name.")
-    settings = Settings(method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs)
+    settings = Settings(method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, transform)
     refuse_overwriting(out, table=data)
     check_writable(out)
     start = time.perf_counter()

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from ..common import memory
@@ -16,11 +17,13 @@ from ..common.distribution import PredictiveDistribution
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
 from ..common.left_out import LeftOut
+from ..common.targets import KINDS, Target
 from ..common.types import Booleans, Floats
 from ..common.validation import check_option, describe, is_whole, spawn, validated
 from ..common.warnings import warn
 from ..features import MaclaurinFeatures
 from ..hyperparameters.noise import NoiseModel
+from ..hyperparameters.target import choose_target
 from ..local.certificate import Certificate, certify
 from ..local.fit import Clock, FittedLocal, TrainingData, fit
 from ..local.in_memory import InMemory
@@ -87,6 +90,11 @@ class LocalGPRegressor(GPRegressor):
         "gaussian", gross outliers lose their weight in the fit. "auto" decides as that of `noise` does, and is
         "gaussian" where that is "constant" for lack of a choice. With one of both open, intervals are checked by
         left-out residuals, and corrected where they are off.
+    target : {"identity", "log", "sqrt", "boxcox", "yeojohnson", "auto"} or transformer, default="identity"
+        Increasing transformation of the target that the process is one of. Powers are learnt by likelihood, the change
+        of units counted, and so is which one to take with "auto", if any. Predictions, distributions and scores are in
+        the units of `y`; hyperparameters, `y_mean_` and `predict_noise` in those of the transformed target. Of arrays
+        with one target.
     open_centers : bool, default=True
         Open a centre for test points farther than the spacing from all others. (Where neighbourhoods are by number,
         `fit` adds centres for samples that those given leave alone.) If False, centres that are far from some samples
@@ -103,6 +111,8 @@ class LocalGPRegressor(GPRegressor):
     feature_map_ : LocalFeatures or None
     report_ : Report
         What was chosen, why, and the measured distance from the exact Gaussian process. Print it.
+    target_ : Target
+        The transformation, with `forward` and `inverse`.
     noise_model_ : NoiseModel
         What left-out residuals say of the size and the tails of the noise.
     kernel_, learned_, y_mean_, n_features_in_, feature_names_in_
@@ -110,6 +120,7 @@ class LocalGPRegressor(GPRegressor):
     """
 
     report_: Report
+    target_: Target
     noise_model_: NoiseModel
     _fitted: FittedLocal
     _stated_noise: Floats | None  # noise variances of the samples, where the fit took others
@@ -133,6 +144,7 @@ class LocalGPRegressor(GPRegressor):
         open_centers: bool = True,
         noise: str = "auto",
         likelihood: str = "auto",
+        target: Any = "identity",
         n_restarts: int = 2,
         time_budget: float = 60.0,
         n_jobs: int | None = None,
@@ -155,6 +167,7 @@ class LocalGPRegressor(GPRegressor):
         self.open_centers = open_centers
         self.noise = noise
         self.likelihood = likelihood
+        self.target = target
         self.n_restarts = n_restarts
         self.time_budget = time_budget
         self.n_jobs = n_jobs
@@ -233,10 +246,14 @@ class LocalGPRegressor(GPRegressor):
         clock = Clock()
         source = as_source(X, y, sample_weight)
         data: TrainingData
+        self._check_target()
+        self.target_ = Target()
         if source is not None:
+            self._refuse_target("rows of a source")
             data = self._source_data(source, clock)
         else:
             points, targets, weights = self._validate_training(X, y, sample_weight)
+            targets = self._transformed(points, targets)
             if self._check_noise() == 0:
                 distinct_points(points, targets, sample_weight)  # refuses those that contradict each other
             data = self._data_of(points, targets, weights)
@@ -245,11 +262,37 @@ class LocalGPRegressor(GPRegressor):
         if X_test is not None:
             request = replace(request, places=self._check_places(X_test))
         options = self._noise_options(data)
-        self._store(fit(data, request, rngs, clock))
+        fitted = fit(data, request, rngs, clock)
+        self._store(replace(fitted, report=replace(fitted.report, target=self._target_in_words())))
         self.noise_model_, self._stated_noise = NoiseModel(), None
         if isinstance(data, InMemory):
             self._settle_noise(data, options, lambda rows: fit(rows, request, rngs), clock)
         return self
+
+    def _check_target(self) -> None:
+        if hasattr(self.target, "transform") and hasattr(self.target, "inverse_transform"):
+            return
+        kinds = [*KINDS[:-1], "auto"]
+        if not isinstance(self.target, str) or self.target not in kinds:
+            words = ", ".join(map(repr, kinds))
+            raise ValueError(
+                f"{describe(self, 'target')} must be one of {words}, or a transformer with transform and "
+                f"inverse_transform. Got {self.target!r}."
+            )
+
+    def _refuse_target(self, what: str) -> None:
+        if not (isinstance(self.target, str) and self.target == "identity"):
+            raise ValueError(f"{describe(self, 'target')} must be 'identity' for {what}.")
+
+    def _transformed(self, X: Any, y: Any) -> Any:
+        """Targets (n, k) of the process; sets `target_`."""
+        if isinstance(self.target, str) and self.target == "identity":
+            return y
+        if is_tensor(X) or y.shape[1] > 1:
+            self._refuse_target("tensors" if is_tensor(X) else "several targets")
+        chosen = self.target if isinstance(self.target, str) else clone(self.target, safe=False)
+        self.target_ = choose_target(chosen, X, y[:, 0], spawn(self.random_state, "target"))
+        return self.target_.forward(y)
 
     def _noise_options(self, data: TrainingData) -> tuple[str, str]:
         """Noise and likelihood to choose from."""
@@ -272,12 +315,14 @@ class LocalGPRegressor(GPRegressor):
             return
         clock.lap("noise")
         residuals, model = settled.residuals, settled.model
-        known = residuals.X, np.zeros(len(residuals.X)), residuals.variance, residuals.noise
-        left = LeftOut(residuals.values, model.distribution(*known))
+        z = data.y[settled.rows, 0]
+        stated = residuals.X, z - residuals.values, residuals.variance, residuals.noise
+        left = LeftOut(self._in_units(z), model.distribution(*stated).in_units(self.target_))
         report = replace(
             settled.fitted.report,
             seconds=dict(clock.laps),
             noise=model.in_words(),
+            target=self._target_in_words(),
             left_out={
                 "samples": len(left),
                 "rmse": left.rmse,
@@ -288,6 +333,9 @@ class LocalGPRegressor(GPRegressor):
         )
         self._store(replace(settled.fitted, report=report))
         self.noise_model_, self._stated_noise = model, settled.noise
+
+    def _target_in_words(self) -> str:
+        return "" if self.target_.is_identity else self.target_.in_words()
 
     def _check_places(self, X_test: Any) -> Floats:
         """Places where predictions will be asked for, as an array."""
@@ -397,13 +445,20 @@ class LocalGPRegressor(GPRegressor):
     def _rows_of(self, X: Any, y: Any, sample_weight: Any, source: Source | None) -> Iterator[tuple[Any, Any, Any]]:
         """Points, targets and weights, batch by batch where they come from a source."""
         if source is None:
-            rows = self._validate_training(X, y, sample_weight, reset=False)
-            self._check_targets(rows[1].shape[1])
-            yield rows
+            points, targets, weights = self._validate_training(X, y, sample_weight, reset=False)
+            self._check_targets(targets.shape[1])
+            yield points, self._as_fitted(targets), weights
             return
         for batch in source.batches(n_features=self.n_features_in_):
             self._check_targets(batch.targets.shape[1])
-            yield batch.X, batch.targets, batch.weights
+            yield batch.X, self._as_fitted(batch.targets), batch.weights
+
+    def _as_fitted(self, y: Any) -> Any:
+        """Further targets (n, k) of the process."""
+        if self.target_.is_identity:
+            return y
+        self.target_.check(y)
+        return self.target_.forward(y)
 
     # ---- prediction ----------------------------------------------------------------------------------------------
 
@@ -431,9 +486,12 @@ class LocalGPRegressor(GPRegressor):
         return self._predict_points(self._validate_test(X), return_std, include_noise)
 
     def _predict_points(self, X: Any, return_std: bool, include_noise: bool) -> Any:
-        if return_std and not self.noise_model_.is_plain:
-            distribution = self._distribution_at(X, include_noise)
-            return distribution.mean, distribution.std
+        if not self.target_.is_identity or (return_std and not self.noise_model_.is_plain):
+            # The mean is that of an observation: of a transformed target, noise moves it.
+            observed = self._distribution_at(X, True)
+            if not return_std:
+                return observed.mean
+            return observed.mean, (observed if include_noise else self._distribution_at(X, False)).std
         mean, variance = self._fitted.predict(X, return_std, bool(self.blend))
         mean = self._shaped(mean)
         return (mean, self._std(variance, include_noise)) if return_std else mean
@@ -443,7 +501,11 @@ class LocalGPRegressor(GPRegressor):
         return self._shaped(mean), namespace(variance).clip(self._finite(variance), 0.0, None)
 
     def _distribution(self, X: Floats, mean: Floats, variance: Floats, noise: Floats | None) -> PredictiveDistribution:
-        return self.noise_model_.distribution(self._fitted.frame.points(X), mean, variance, noise)
+        points = self._fitted.frame.points(X)
+        return self.noise_model_.distribution(points, mean, variance, noise).in_units(self.target_)
+
+    def _in_units(self, y: Floats) -> Floats:
+        return self.target_.inverse(y)
 
     def _noise_at(self, X: Any) -> Floats:
         points = self._fitted.frame.points(as_doubles(X))

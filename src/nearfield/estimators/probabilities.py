@@ -172,7 +172,11 @@ class Probabilistic:
         """Predictions (n, k) with variances of the function (n,) and the noise (n,), beside the targets (n, k)."""
         if self._single_target:
             y, mean = y[:, 0], mean[:, 0]
-        return LeftOut(y, self._distribution(X, mean, variance, noise))
+        return LeftOut(self._in_units(y), self._distribution(X, mean, variance, noise))
+
+    def _in_units(self, y: Floats) -> Floats:
+        """Targets as they were given to `fit`."""
+        return y
 
     # ---- distributions -------------------------------------------------------------------------------------------
 

@@ -53,12 +53,15 @@ class Settled:
         Noise variance that the model states for each sample, where the fit took others; None where it took these.
     residuals : Residuals or None
         Of the samples that this was told from.
+    rows : ndarray of shape (m,) or None
+        Which samples those are.
     """
 
     fitted: FittedLocal
     model: NoiseModel
     noise: Floats | None = None
     residuals: Residuals | None = None
+    rows: Integers | None = None
 
 
 def settle(
@@ -78,14 +81,14 @@ def settle(
     # Where there is next to no noise, a value that is not likely is the function's.
     if likelihood != "gaussian" and fitted.learned.noise_variance > LEAST_NOISE * fitted.learned.kernel.variance:
         state = _without_outliers(state, few, refit)
-    residuals = state.residuals(few)
+    rows, residuals = few, state.residuals(few)
     model = choose(residuals, noise, likelihood, rng)
     if not model.is_plain:
-        residuals = residuals if len(many) == len(few) else state.residuals(many)
+        rows, residuals = many, residuals if len(many) == len(few) else state.residuals(many)
         model = choose(residuals, noise, likelihood, rng)
         if model.field is not None and not model.of_all:
             state, residuals, model = _with_field(state, residuals, model, few, many, refit, rng)
-    return Settled(state.fitted, calibrated(model, residuals), state.changed_noise(), residuals)
+    return Settled(state.fitted, calibrated(model, residuals), state.changed_noise(), residuals, rows)
 
 
 def sample_rows(X: Floats, most: int, rng: np.random.RandomState) -> Integers:

@@ -20,6 +20,7 @@ from ..common import memory
 from ..common.arrays import as_doubles, is_tensor
 from ..common.files import atomic
 from ..common.fitting import note_fitted
+from ..common.targets import Target
 from ..common.types import Floats
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from ..estimators.base import GPRegressor
@@ -67,6 +68,7 @@ _OPTIONAL: dict[str, Any] = {
     "_amplitude": float,
     "noise_model_": NoiseModel,
     "_stated_noise": Floats | None,
+    "target_": Target,
 }
 _LOCAL: dict[str, Any] = {
     "_offset": Floats,
@@ -347,7 +349,7 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
             learned, frame, model.y_mean_, weight, model.spacing_, predictor, model.report_, part, exact
         )
         model._store(fitted)
-        for name, plain in (("noise_model_", NoiseModel()), ("_stated_noise", None)):
+        for name, plain in (("noise_model_", NoiseModel()), ("_stated_noise", None), ("target_", Target())):
             if name not in vars(model):  # earlier files do not tell
                 setattr(model, name, plain)
     elif isinstance(model, ExactGPRegressor):

@@ -62,6 +62,8 @@ class Report:
         Number of samples when the distance was measured, where data were taken in later; else 0.
     noise : str
         What left-out residuals say of the noise, in words; empty where they were not asked.
+    target : str
+        Transformation of the target, in words; empty where there is none.
     left_out : dict
         Scores of left-out predictions of (a sample of) the training data: `rmse`, `nll`, `crps`, `coverage` of 95 %
         intervals, and the number of `samples`; empty where they were not asked.
@@ -97,6 +99,7 @@ class Report:
     divergence_in_gaps: float | None = None
     divergence_largest: float | None = None
     noise: str = ""
+    target: str = ""
     left_out: dict[str, float] = field(default_factory=dict)
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
 

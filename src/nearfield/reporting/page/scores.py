@@ -39,7 +39,7 @@ def section(subject: Subject, X: Floats, held_out: LeftOut) -> str:
         f'<tr><th scope="row">{name}</th><td>{value}</td><td class="words">{meaning}</td></tr>'
         for name, value, meaning in scores(held_out)
     )
-    lead = f"{len(held_out)} observations of {escape(subject.fitted_target)}, noise taken into account."
+    lead = f"{len(held_out)} observations of {escape(subject.scored_target)}, noise taken into account."
     n_seen = TrainingRows(subject.model).count(X)
     if n_seen:
         lead += (

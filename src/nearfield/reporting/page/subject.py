@@ -33,6 +33,13 @@ class Subject:
     @property
     def fitted_target(self) -> str:
         """What the model itself predicts."""
+        transformed = getattr(self.model, "target_", None)
+        plain = self.inverse is None and (transformed is None or transformed.is_identity)
+        return self.target if plain else f"{self.target}, transformed"
+
+    @property
+    def scored_target(self) -> str:
+        """What observations are of."""
         return self.target if self.inverse is None else f"{self.target}, transformed"
 
     def predict(self, points: Floats, include_noise: bool = False) -> tuple[Floats, Floats]:
