@@ -213,7 +213,7 @@ def draw_globes(path: Path, model: LocalGPRegressor, X: Floats, size: int, tell:
     inside, pixels, turn = globe(size)
     answers = []
     for start in range(0, len(pixels), _CHUNK):
-        answers.append(np.stack(_median_and_spread(model, pixels[start : start + _CHUNK])))
+        answers.append(np.stack(_median_and_share_left(model, pixels[start : start + _CHUNK])))
         tell(min(start + _CHUNK, len(pixels)) / len(pixels))
     median, left = np.concatenate(answers, axis=1)
     relief = LinearSegmentedColormap.from_list("relief", RELIEF)
@@ -244,13 +244,9 @@ def draw_globes(path: Path, model: LocalGPRegressor, X: Floats, size: int, tell:
         figure.savefig(temporary, dpi=110)
 
 
-def _median_and_spread(model: LocalGPRegressor, X: Floats) -> tuple[Floats, Floats]:
-    """Median of the function (m,) in metres, and its standard deviation over the prior's, both of the cube root."""
-    found = model.predict_distribution(X, include_noise=False)
-    factors = model.noise_model_.function_variance(
-        model._fitted.frame.points(X), np.full(len(X), model.kernel_.variance)
-    )
-    return found.ppf(0.5), found.scale / np.sqrt(factors)
+def _median_and_share_left(model: LocalGPRegressor, X: Floats) -> tuple[Floats, Floats]:
+    """Median (m,) of the elevation in metres, and what is left of the prior's standard deviation, of the cube root."""
+    return model.predict_distribution(X, include_noise=False).ppf(0.5), model._share_left(X)
 
 
 def _draw_frame(ax: Any, turn: Floats) -> None:

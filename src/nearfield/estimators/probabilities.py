@@ -191,6 +191,11 @@ class Probabilistic:
         mean, std = self._predict_points(X, True, False)  # type: ignore[attr-defined]
         return mean, std**2 if std.ndim == 1 else std[:, 0] ** 2
 
+    def _share_left(self, X: Array) -> Floats:
+        """Standard deviation over that of the prior at checked points (m, d): 1 where the data say nothing."""
+        prior: float = self.kernel_.variance  # type: ignore[attr-defined]
+        return np.sqrt(as_doubles(self._moments(X)[1]) / prior)
+
     def _noise_at(self, X: Array) -> Floats:
         """Noise variance (m,) at checked points (m, d)."""
         return np.full(len(X), self.noise_variance_)

@@ -60,6 +60,15 @@ class Subject:
             parts.append(distribution(self.model, points[start : start + self._step(points)]).target(0))
         return PredictiveDistribution.joined(parts)
 
+    def doubt(self, points: Floats, std: Floats) -> Floats:
+        """Standard deviations (m,) of the function over those of the prior, 1 where the data say nothing."""
+        transformed, noise = getattr(self.model, "target_", None), getattr(self.model, "noise_model_", None)
+        if (transformed is None or transformed.is_identity) and (noise is None or not noise.of_all):
+            share: Floats = std / np.sqrt(self.model.kernel_.variance)
+            return share
+        steps = range(0, max(len(points), 1), self._step(points))
+        return np.concatenate([self.model._share_left(points[i : i + self._step(points)]) for i in steps])
+
     def _step(self, points: Floats) -> int:
         """Points to predict at once."""
         predictor = getattr(self.model, "_predictor", None)
