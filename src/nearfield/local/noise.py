@@ -14,7 +14,16 @@ from sklearn.neighbors import KDTree
 
 from ..common.types import Floats, Integers
 from ..hyperparameters.learning import Learned, LearningRequest
-from ..hyperparameters.noise import LEAST_GAIN, LEAST_POINTS, NoiseModel, Residuals, calibrated, choose
+from ..hyperparameters.noise import (
+    LEAST_GAIN,
+    LEAST_POINTS,
+    Kind,
+    NoiseModel,
+    Residuals,
+    calibrated,
+    choose,
+    learn_anew,
+)
 from ..hyperparameters.outliers import precisions_without_outliers
 from .fit import FittedLocal
 from .in_memory import InMemory
@@ -82,12 +91,13 @@ def settle(
     if likelihood != "gaussian" and fitted.learned.noise_variance > LEAST_NOISE * fitted.learned.kernel.variance:
         state = _without_outliers(state, few, refit)
     rows, residuals = few, state.residuals(few)
-    model = choose(residuals, noise, likelihood, rng)
-    if not model.is_plain:
+    kind = choose(residuals, noise, likelihood, rng)
+    model = NoiseModel()
+    if not kind.is_plain:
         rows, residuals = many, residuals if len(many) == len(few) else state.residuals(many)
-        model = choose(residuals, noise, likelihood, rng)
+        model = learn_anew(residuals, kind)
         if model.field is not None and not model.of_all:
-            state, residuals, model = _with_field(state, residuals, model, few, many, refit, rng)
+            state, residuals, model = _with_field(state, residuals, model, kind, few, many, refit)
     return Settled(state.fitted, calibrated(model, residuals), state.changed_noise(), residuals, rows)
 
 
@@ -177,20 +187,19 @@ def _with_field(
     state: _State,
     residuals: Residuals,
     model: NoiseModel,
+    kind: Kind,
     few: Integers,
     many: Integers,
     refit: Refit,
-    rng: np.random.RandomState,
 ) -> tuple[_State, Residuals, NoiseModel]:
     """Fitted again with noise of local size at the same kernel, as long as that makes left-out residuals likelier."""
-    tails = "gaussian" if np.isinf(model.dof) else "student"
     for _ in range(FIELD_ROUNDS):
         factors = model.variance_factors(state.fitted.frame.points(state.data.X))
         if state.gain_of_factors(factors, model, few) < LEAST_GAIN:
             break
         state = state.with_factors(factors, refit)
         residuals = state.residuals(many)
-        model = choose(residuals, "local", tails, rng)
-        if model.field is None or model.of_all:
+        model = learn_anew(residuals, kind)
+        if model.field is None:
             break
     return state, residuals, model
