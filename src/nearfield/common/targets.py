@@ -111,6 +111,8 @@ class Target:
 
     def in_words(self) -> str:
         """Name, and power where there is one."""
+        if self.kind == "transformer":
+            return type(self.transformer).__name__
         return f"{self.kind} with power {self.power:.2g}" if self.kind in ("boxcox", "yeojohnson") else self.kind
 
 
