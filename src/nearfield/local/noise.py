@@ -31,6 +31,7 @@ from .left_out import left_out
 
 ROWS_TO_CHOOSE, ROWS_TO_LEARN = 5000, 50_000  # of which residuals are found
 GROUP = 64  # neighbours among them, which share their cells
+FEWEST = 50  # samples, from which noise of another kind can be learnt at all
 LEAST_NOISE = 1e-4  # of the signal variance, with which there can be outliers
 ROUNDS = 3  # of learning without outliers
 FIELD_ROUNDS = 2  # of refits with noise of local size
@@ -78,10 +79,24 @@ def settle(
 ) -> Settled:
     """What the noise of a fitted model is; `noise` and `likelihood` as `choose` takes them.
 
-    Too few samples, or several targets, have normal noise of one size.
+    Nothing is chosen for few samples, which have normal noise of one size unless another is asked for, nor without
+    noise.
+
+    Raises
+    ------
+    ValueError
+        Where another is asked for, and there are too few samples to learn it from.
     """
+    n, is_asked = len(data.X), noise == "local" or likelihood == "student"
+    if is_asked and n < FEWEST:
+        raise ValueError(
+            f"noise='local' and likelihood='student' need at least {FEWEST} samples to learn from. Got {n}."
+        )
+    if n < LEAST_POINTS:
+        noise = "constant" if noise == "auto" else noise
+        likelihood = "gaussian" if likelihood == "auto" else likelihood
     plain = noise == "constant" and likelihood == "gaussian"
-    if plain or len(data.X) < LEAST_POINTS or data.y.shape[1] > 1 or fitted.learned.noise_variance == 0:
+    if plain or data.y.shape[1] > 1 or fitted.learned.noise_variance == 0:
         return Settled(fitted, NoiseModel())
     ones = np.ones(len(data.X))
     state = _State(fitted, data, ones, ones)
