@@ -151,6 +151,9 @@ def test_outliers():
     assert np.all(precisions[:20] < 0.15)
     assert np.all(precisions[20:] == 1)
     assert precisions_without_outliers(np.zeros(600)) is None
+    many = rng.standard_normal(1000)
+    many[:100] = 30.0
+    assert precisions_without_outliers(many) is None  # a tenth is what the data are like
     single = rng.standard_normal(1000)
     single[500] = 15.0
     assert np.flatnonzero(precisions_without_outliers(single) < 1).tolist() == [500]
