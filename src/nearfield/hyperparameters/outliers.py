@@ -12,7 +12,7 @@ from .tails import LEAST_DOF, MOST_DOF
 FAR = 8.0  # scales
 MANY = 3.0  # times as many as expected are no outliers yet
 MOST = 0.02  # of all: more are no outliers, but what the data are like
-HARMFUL = 0.05  # share of all squares, with which they are worth a refit
+HARMFUL = 0.1  # share of all squares, with which they are worth a refit
 
 
 def precisions_without_outliers(standardised: Floats) -> Floats | None:
