@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nearfield.hyperparameters.noise import NoiseModel, Residuals, calibrated, choose
+from nearfield.hyperparameters.noise import NoiseModel, Residuals, calibrated, choose, learn, learn_anew
 from nearfield.hyperparameters.noise_field import Cells, cell_values, choose_kernel, fit_field
 from nearfield.hyperparameters.outliers import precisions_without_outliers
 from nearfield.hyperparameters.tails import fit_tails, log_densities
@@ -21,6 +21,10 @@ def draw(seed=0, dof=np.inf, log_noise=None, of_all=False):
     scale = (variance + noise) * np.exp(field) if of_all else variance + noise * np.exp(field)
     z = rng.standard_normal(N) if np.isinf(dof) else rng.standard_t(dof, N)
     return Residuals(X, np.sqrt(scale) * z, variance, noise), field
+
+
+def found(residuals, noise, likelihood):
+    return learn(residuals, choose(residuals, noise, likelihood, np.random.RandomState(0)))
 
 
 def waves(X):
@@ -62,7 +66,7 @@ def test_no_field_where_there_is_none():
     kinds = []
     for seed in range(10):
         residuals, _ = draw(seed)
-        kinds.append(choose(residuals, "auto", "auto", np.random.RandomState(0)).is_plain)
+        kinds.append(found(residuals, "auto", "auto").is_plain)
     assert all(kinds)
 
 
@@ -72,7 +76,7 @@ def test_no_field_where_there_is_none():
 )
 def test_choice_is_the_kind_of_the_draw(dof, log_noise, of_all):
     residuals, field = draw(1, dof, log_noise, of_all)
-    model = choose(residuals, "auto", "auto", np.random.RandomState(0))
+    model = found(residuals, "auto", "auto")
     assert np.isinf(model.dof) == np.isinf(dof)
     assert (model.field is None) == (log_noise is None)
     if of_all:
@@ -82,9 +86,12 @@ def test_choice_is_the_kind_of_the_draw(dof, log_noise, of_all):
     scale = fresh.variance * np.exp(field * of_all) + fresh.noise * np.exp(field)
     best = log_densities(fresh.values, scale, dof)
     plain = fresh.log_densities(NoiseModel())
-    found = fresh.log_densities(model)
-    assert np.mean(found) > np.mean(best) - 0.02
-    assert np.mean(found) > np.mean(plain) + 0.02
+    gained = fresh.log_densities(model)
+    assert np.mean(gained) > np.mean(best) - 0.02
+    assert np.mean(gained) > np.mean(plain) + 0.02
+    again = learn_anew(fresh, choose(residuals, "auto", "auto", np.random.RandomState(0)))
+    assert (again.field is None) == (model.field is None)
+    assert again.of_all == model.of_all
 
 
 @pytest.mark.parametrize(
@@ -92,12 +99,12 @@ def test_choice_is_the_kind_of_the_draw(dof, log_noise, of_all):
 )
 def test_what_is_asked_for_is_taken(noise, likelihood):
     residuals, _ = draw(3, 5.0, waves)
-    model = choose(residuals, noise, likelihood, np.random.RandomState(0))
+    model = found(residuals, noise, likelihood)
     assert np.isinf(model.dof) == (likelihood == "gaussian")
     assert (model.field is None) == (noise == "constant")
     # and where there is nothing to see, it still answers
     plain, _ = draw(4)
-    model = choose(plain, noise, likelihood, np.random.RandomState(0))
+    model = found(plain, noise, likelihood)
     assert np.isfinite(plain.log_densities(model)).all()
 
 
@@ -116,7 +123,7 @@ def test_intervals_are_corrected_only_where_they_are_off():
 
 def test_distribution_of_variances_of_local_size():
     residuals, _ = draw(6, np.inf, lambda X: 2 * waves(X), True)
-    model = choose(residuals, "local", "gaussian", np.random.RandomState(0))
+    model = found(residuals, "local", "gaussian")
     factors = model.factors(residuals.X)
     function = model.distribution(residuals.X, np.zeros(N), residuals.variance, None)
     np.testing.assert_allclose(function.std**2, residuals.variance * factors)
@@ -144,3 +151,9 @@ def test_outliers():
     assert np.all(precisions[:20] < 0.15)
     assert np.all(precisions[20:] == 1)
     assert precisions_without_outliers(np.zeros(600)) is None
+    many = rng.standard_normal(1000)
+    many[:100] = 30.0
+    assert precisions_without_outliers(many) is None  # a tenth is what the data are like
+    single = rng.standard_normal(1000)
+    single[500] = 15.0
+    assert np.flatnonzero(precisions_without_outliers(single) < 1).tolist() == [500]

@@ -112,6 +112,16 @@ def test_outliers_do_not_move_the_map():
     assert np.all(np.abs(robust.loo_.standardised[::100]) > 8)
 
 
+def test_few_samples():
+    y = truth(X) + 0.3 * np.random.RandomState(6).standard_t(3, N)
+    few = nf.LocalGPRegressor(**GIVEN, likelihood="student").fit(X[:200], y[:200])
+    assert few.noise_model_.dof < 20
+    assert few.noise_model_.field is None
+    with pytest.raises(ValueError, match="need at least 50 samples"):
+        nf.LocalGPRegressor(**GIVEN, noise="local").fit(X[:30], y[:30])
+    assert nf.LocalGPRegressor(**GIVEN).fit(X[:10], y[:10]).noise_model_.is_plain
+
+
 def test_weights_divide_the_noise():
     weights = np.random.RandomState(5).uniform(0.2, 5.0, N)
     y = truth(X) + np.sqrt(variance(X) / weights) * NOISE

@@ -66,6 +66,7 @@ def command(
     ard: options.Ard = None,
     scale: options.Scale = None,
     sphere: options.Sphere = None,
+    transform: options.Transform = "identity",
     n_features: options.NFeatures = 512,
     seed: options.Seed = 0,
     n_jobs: options.NJobs = None,
@@ -95,7 +96,7 @@ def command(
     else:
         if target is None:
             raise CommandError("Name the column to predict with --target, or a model with --model.")
-        settings = Settings(method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, sphere)
+        settings = Settings(method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, sphere, transform)
         if folds is not None and folds < 2:
             raise CommandError(f"--folds must be at least 2, not {folds}.")
         if not 0 < hold_out < 1:
@@ -299,7 +300,7 @@ def _score_model(
     from ..reporting.training_rows import TrainingRows
     from ..streaming.tables import open_table
     from .columns import Unused, complete_rows, load_model, recipe_of, require_columns
-    from .models import distribution, rows_at_a_time
+    from .models import distribution, mean_of_targets, rows_at_a_time
 
     gp, metadata = load_model(path)
     target = target or metadata.get("target")
@@ -314,7 +315,9 @@ def _score_model(
             if len(X):
                 n_seen += training_rows.count(X)
                 places.append(X)
-                answers.append((*per_row(y, distribution(gp, X).target(0), level), np.full(len(y), gp.y_mean_[0])))
+                answers.append(
+                    (*per_row(y, distribution(gp, X).target(0), level), np.full(len(y), mean_of_targets(gp)))
+                )
     if not answers:
         raise CommandError(f"{table.name} has no row with {target!r} and all features.")
     overall = _overall(answers, level, target, recipe.names)

@@ -38,6 +38,7 @@ def command(
     ard: options.Ard = None,
     scale: options.Scale = None,
     sphere: options.Sphere = None,
+    transform: options.Transform = "identity",
     n_features: options.NFeatures = 512,
     seed: options.Seed = 0,
     n_jobs: options.NJobs = None,
@@ -61,7 +62,7 @@ def command(
 
     if out == "-":
         raise CommandError("A model goes to a file: give --out a name.")
-    settings = Settings(method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, sphere)
+    settings = Settings(method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, sphere, transform)
     refuse_overwriting(out, table=data)
     check_writable(out)
     start = time.perf_counter()

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..common.distribution import PredictiveDistribution
 from ..common.sphere import are_degrees, degree_columns
+from ..common.targets import KINDS
 from ..common.types import Floats
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from ..estimators.units import rescale
@@ -37,10 +38,16 @@ class Settings:
     seed: int = 0
     n_jobs: int | None = None
     sphere: bool | None = None
+    transform: str = "identity"
 
     def __post_init__(self) -> None:
         if self.method not in ("local", "exact", "features"):
             raise CommandError(f"--method must be local, exact or features, not {self.method!r}.")
+        if self.transform not in (*KINDS[:-1], "auto"):
+            words = ", ".join((*KINDS[:-1], "auto"))
+            raise CommandError(f"--transform must be one of {words}, not {self.transform!r}.")
+        if self.transform != "identity" and self.method != "local":
+            raise CommandError("--transform is for local models.")
         if not 0 < self.tolerance < np.inf:
             raise CommandError(f"--tolerance must be positive, not {self.tolerance:g}.")
         if self.n_features < 2:
@@ -131,7 +138,7 @@ def _estimator(settings: Settings, ard: bool, progress: Callable[..., None]) -> 
     if settings.method == "features":
         drawn = FourierFeatures(settings.n_features, sampling="orthogonal", random_state=settings.seed)
         return FeatureGPRegressor(drawn, **shared)
-    return LocalGPRegressor(tolerance=settings.tolerance, **shared)
+    return LocalGPRegressor(tolerance=settings.tolerance, target=settings.transform, **shared)
 
 
 def _spreads(X: Floats) -> Floats:
@@ -159,3 +166,9 @@ def rows_at_a_time(model: Any) -> int:
 def distribution(model: Any, X: Floats, latent: bool = False) -> PredictiveDistribution:
     """Predictive distributions of complete rows; those of observations unless `latent`."""
     return inputs.distribution(model, X, include_noise=not latent)
+
+
+def mean_of_targets(model: Any) -> float:
+    """What a model takes for the mean of its first target, in the units of the table."""
+    mean = model.y_mean_[:1]
+    return float((model.target_.inverse(mean) if hasattr(model, "target_") else mean)[0])

@@ -65,6 +65,14 @@ Sphere = Annotated[
         show_default=False,
     ),
 ]
+Transform = Annotated[
+    str,
+    typer.Option(
+        "--transform",
+        help="Of the target, for a local model: identity, log, sqrt, boxcox, yeojohnson, or auto. Answers are in the "
+        "units of the table either way.",
+    ),
+]
 NFeatures = Annotated[int, typer.Option("--n-features", help="Random features of --method features.")]
 Seed = Annotated[int, typer.Option("--seed", help="For everything random: the same seed gives the same model.")]
 NJobs = Annotated[int | None, typer.Option("--n-jobs", help="Threads. Default: every core.")]

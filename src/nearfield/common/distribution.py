@@ -15,11 +15,13 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
 from scipy.special import beta, gammaln, ndtr, ndtri, stdtr, stdtrit
 
+from .targets import Target
 from .types import Floats
 from .validation import as_numbers, check_random_state, is_whole
 
 LEVELS = (0.005, 0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975, 0.995)  # at which left-out residuals are counted
 FARTHEST = 37.0  # normal scores beyond which probabilities are 0 or 1
+LARGEST = 1e150  # standardised value, whose square is still a number
 STEPS = 200  # quantiles that a score without closed form is made of
 
 
@@ -87,6 +89,10 @@ class PredictiveDistribution:
         Degrees of freedom; infinite for the normal distribution.
     calibration : Calibration or None
         By left-out residuals, where probabilities were found to be off.
+    location : ndarray of the shape of `mean`, or None
+        Middle of the distribution; None is the mean.
+    units : Target or None
+        Of what location and scale are the numbers, where that is not the target itself.
     """
 
     mean: Floats
@@ -94,19 +100,57 @@ class PredictiveDistribution:
     scale: Floats
     dof: float = np.inf
     calibration: Calibration | None = None
+    location: Floats | None = None
+    units: Target | None = None
+
+    def in_units(self, units: Target) -> PredictiveDistribution:
+        """Distributions of the target itself, where these are those of the target transformed.
+
+        Means and standard deviations are those of the central 99.9 %, since those of heavy tails may be infinite.
+        """
+        if units.is_identity:
+            return self
+        nodes = np.linspace(-3.3, 3.3, 67)
+        weights = np.exp(-0.5 * nodes**2)
+        weights /= weights.sum()
+        first, second = np.zeros(self.mean.shape), np.zeros(self.mean.shape)
+        middle = units.inverse(self.mean)
+        for z, weight in zip(self._standard_quantiles(ndtr(nodes)), weights, strict=True):
+            excess = units.inverse(self.mean + self.scale * z) - middle
+            first += weight * excess
+            second += weight * excess**2
+        std = np.sqrt(np.maximum(second - first**2, 0.0))
+        return replace(self, mean=middle + first, std=std, location=self.mean, units=units)
+
+    @property
+    def _middle(self) -> Floats:
+        return self.mean if self.location is None else self.location
+
+    def _from_inner(self, values: Floats) -> Floats:
+        return values if self.units is None else self.units.inverse(values)
+
+    def _standard_quantiles(self, levels: Floats) -> Floats:
+        """Quantiles of the standardised distribution."""
+        if self.calibration is None:
+            z: Floats = ndtri(levels) if np.isinf(self.dof) else stdtrit(self.dof, levels)
+        else:
+            scores = self.calibration.to_stated(ndtri(levels))
+            z = scores if np.isinf(self.dof) else stdtrit(self.dof, ndtr(scores))
+        return z
 
     @staticmethod
     def joined(parts: Sequence[PredictiveDistribution]) -> PredictiveDistribution:
         """Distributions at places one after the other, by one model."""
-        names = ("mean", "std", "scale")
-        mean, std, scale = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-        return replace(parts[0], mean=mean, std=std, scale=scale)
+        names = ("mean", "std", "scale", "_middle")
+        mean, std, scale, middle = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        return replace(parts[0], mean=mean, std=std, scale=scale, location=middle)
 
     def target(self, number: int) -> PredictiveDistribution:
         """Of several targets, the distributions of one."""
         if self.mean.ndim == 1:
             return self
-        return replace(self, mean=self.mean[:, number], std=self.std[:, number], scale=self.scale[:, number])
+        mean, std, scale, middle = (values[:, number] for values in (self.mean, self.std, self.scale, self._middle))
+        return replace(self, mean=mean, std=std, scale=scale, location=middle)
 
     def scores(self, y: ArrayLike) -> Floats:
         """Normal scores of `y`: standard normal if the distributions are right."""
@@ -124,12 +168,8 @@ class PredictiveDistribution:
     def ppf(self, q: ArrayLike) -> Floats:
         """Quantiles, each of the shape of `mean`; for several probabilities (Q,), one more axis at the end."""
         levels = check_quantiles(q)
-        if self.calibration is not None:
-            scores = self.calibration.to_stated(ndtri(levels))
-            z = scores if np.isinf(self.dof) else stdtrit(self.dof, ndtr(scores))
-        else:
-            z = ndtri(levels) if np.isinf(self.dof) else stdtrit(self.dof, levels)
-        result: Floats = self.mean[..., None] + self.scale[..., None] * z
+        z = self._standard_quantiles(levels)
+        result = self._from_inner(self._middle[..., None] + self.scale[..., None] * z)
         return result[..., 0] if levels.ndim == 0 else result
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
@@ -147,12 +187,12 @@ class PredictiveDistribution:
             held = self.calibration.to_held(scores)
             density = density + np.log(self.calibration.slope(scores)) + 0.5 * (scores**2 - held**2)
         result: Floats = density - np.log(scale)
-        return result
+        return result if self.units is None else result + self.units.log_derivative(np.asarray(y, dtype=np.float64))
 
     def crps(self, y: ArrayLike) -> Floats:
         """Continuous ranked probability scores at `y`, in its units."""
         z, scale = self._standardised(y), self._positive_scale
-        if self.calibration is not None:
+        if self.calibration is not None or self.units is not None:
             levels = (np.arange(STEPS) + 0.5) / STEPS
             excess = np.asarray(y, dtype=np.float64)[..., None] - self.ppf(levels)
             result: Floats = 2.0 * np.mean(excess * (levels - (excess < 0)), axis=-1)
@@ -171,14 +211,11 @@ class PredictiveDistribution:
             raise ValueError(f"The 'n_samples' argument must be an integer of at least 0. Got {n_samples!r}.")
         rng = check_random_state(random_state)
         shape = (*self.mean.shape, int(n_samples))
-        if self.calibration is None and np.isinf(self.dof):
-            z = rng.standard_normal(shape)
-        elif self.calibration is None:
-            z = rng.standard_t(self.dof, shape)
+        if self.calibration is None:
+            z = rng.standard_normal(shape) if np.isinf(self.dof) else rng.standard_t(self.dof, shape)
         else:
-            scores = self.calibration.to_stated(rng.standard_normal(shape))
-            z = scores if np.isinf(self.dof) else stdtrit(self.dof, ndtr(scores))
-        return self.mean[..., None] + self.scale[..., None] * z
+            z = self._standard_quantiles(ndtr(rng.standard_normal(shape)))
+        return self._from_inner(self._middle[..., None] + self.scale[..., None] * z)
 
     def above(self, threshold: ArrayLike) -> Floats:
         """Probabilities of more than a threshold, a number or one for each place."""
@@ -197,8 +234,10 @@ class PredictiveDistribution:
             )
         if np.isnan(values).any():
             raise ValueError("The values must be numbers, and some are NaN.")
+        if self.units is not None:
+            values = self.units.forward(values)
         with np.errstate(over="ignore"):
-            result: Floats = (values - self.mean) / self._positive_scale
+            result: Floats = np.clip((values - self._middle) / self._positive_scale, -LARGEST, LARGEST)
         return result
 
     def _probability(self, z: Floats) -> Floats:

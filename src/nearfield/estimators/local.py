@@ -11,21 +11,18 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from ..common import memory
-from ..common.arrays import as_doubles, is_tensor, like, namespace
-from ..common.distribution import PredictiveDistribution
+from ..common.arrays import as_doubles, is_tensor, like
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
-from ..common.left_out import LeftOut
-from ..common.types import Booleans, Floats
-from ..common.validation import check_option, describe, is_whole, spawn, validated
+from ..common.targets import Target
+from ..common.types import Floats
+from ..common.validation import is_whole, spawn, validated
 from ..common.warnings import warn
 from ..features import MaclaurinFeatures
 from ..hyperparameters.noise import NoiseModel
 from ..local.certificate import Certificate, certify
 from ..local.fit import Clock, FittedLocal, TrainingData, fit
 from ..local.in_memory import InMemory
-from ..local.left_out import left_out
-from ..local.noise import Refit, settle
 from ..local.predictor import LocalPredictor, Predictor
 from ..reporting.report import Report
 from ..streaming.fit import SourceData, take_in
@@ -33,15 +30,14 @@ from ..streaming.inputs import as_source
 from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes, Sample
 from ..streaming.source import ArraySource, Source
-from .base import GPRegressor
 from .extent import warn_of_outside
+from .local_noise import LearntNoise
 from .local_request import local_request
 from .places import refuse_rows_of_sphere, without_geometry
-from .probabilities import NO_ROWS
 from .sampling import take_sample
 
 
-class LocalGPRegressor(GPRegressor):
+class LocalGPRegressor(LearntNoise):
     """Gaussian-process regression from features around many centres: near the exact process, in linear time.
 
     Around each centre a small Gaussian process is made from the points of its neighbourhood, with Taylor features of
@@ -96,6 +92,11 @@ class LocalGPRegressor(GPRegressor):
         "gaussian", gross outliers lose their weight in the fit. "auto" decides as that of `noise` does, and is
         "gaussian" where that is "constant" for lack of a choice. With one of both open, intervals are checked by
         left-out residuals, and corrected where they are off.
+    target : {"identity", "log", "sqrt", "boxcox", "yeojohnson", "auto"} or transformer, default="identity"
+        Increasing transformation of the target that the process is one of. Powers are learnt by likelihood, the change
+        of units counted, and so is which one to take with "auto", if any. Predictions, distributions and scores are in
+        the units of `y`; hyperparameters, `y_mean_` and `predict_noise` in those of the transformed target. Of arrays
+        with one target.
     open_centers : bool, default=True
         Open a centre for test points farther than the spacing from all others. (Where neighbourhoods are by number,
         `fit` adds centres for samples that those given leave alone.) If False, centres that are far from some samples
@@ -131,6 +132,8 @@ class LocalGPRegressor(GPRegressor):
         Features of the local models; None where all are in kernel space.
     report_ : Report
         What was chosen, why, and the measured distance from the exact Gaussian process. Print it.
+    target_ : Target
+        The transformation, with `forward` and `inverse`.
     noise_model_ : NoiseModel
         What left-out residuals say of the size and the tails of the noise.
     kernel_ : Kernel
@@ -148,9 +151,6 @@ class LocalGPRegressor(GPRegressor):
     """
 
     report_: Report
-    noise_model_: NoiseModel
-    _fitted: FittedLocal
-    _stated_noise: Floats | None  # noise variances of the samples, where the fit took others
 
     def __init__(
         self,
@@ -172,6 +172,7 @@ class LocalGPRegressor(GPRegressor):
         open_centers: bool = True,
         noise: str = "auto",
         likelihood: str = "auto",
+        target: Any = "identity",
         n_restarts: int = 2,
         time_budget: float = 60.0,
         n_jobs: int | None = None,
@@ -195,6 +196,7 @@ class LocalGPRegressor(GPRegressor):
         self.open_centers = open_centers
         self.noise = noise
         self.likelihood = likelihood
+        self.target = target
         self.n_restarts = n_restarts
         self.time_budget = time_budget
         self.n_jobs = n_jobs
@@ -273,10 +275,14 @@ class LocalGPRegressor(GPRegressor):
         clock = Clock()
         source = as_source(X, y, sample_weight)
         data: TrainingData
+        self._check_target()
+        self.target_ = Target()
         if source is not None:
+            self._refuse_target("rows of a source")
             data = self._source_data(source, clock)
         else:
             points, targets, weights = self._validate_training(X, y, sample_weight)
+            targets = self._transformed(points, targets)
             if self._check_noise() == 0:
                 distinct_points(points, targets, sample_weight)  # refuses those that contradict each other
             data = self._data_of(points, targets, weights)
@@ -285,49 +291,12 @@ class LocalGPRegressor(GPRegressor):
         if X_test is not None:
             request = replace(request, places=self._check_places(X_test))
         options = self._noise_options(data)
-        self._store(fit(data, request, rngs, clock))
+        fitted = fit(data, request, rngs, clock)
+        self._store(replace(fitted, report=replace(fitted.report, target=self._target_in_words())))
         self.noise_model_, self._stated_noise = NoiseModel(), None
         if isinstance(data, InMemory):
             self._settle_noise(data, options, lambda rows: fit(rows, request, rngs), clock)
         return self
-
-    def _noise_options(self, data: TrainingData) -> tuple[str, str]:
-        """Noise and likelihood to choose from."""
-        noise = check_option(self, "noise", ("auto", "constant", "local"))
-        likelihood = check_option(self, "likelihood", ("auto", "gaussian", "student"))
-        if not isinstance(data, InMemory) or len(data.mean) > 1:
-            for name, value, usual in (("noise", noise, "constant"), ("likelihood", likelihood, "gaussian")):
-                if value not in ("auto", usual):
-                    raise ValueError(f"{describe(self, name)} must be 'auto' or {usual!r} for {_rows_of(data)}.")
-            return "constant", "gaussian"
-        if self._check_noise() is not None:  # who gives the noise knows it
-            noise = "constant" if noise == "auto" else noise
-            likelihood = "gaussian" if likelihood == "auto" else likelihood
-        return noise, likelihood
-
-    def _settle_noise(self, data: InMemory, options: tuple[str, str], refit: Refit, clock: Clock) -> None:
-        """Set what left-out residuals say of the noise, and the model fitted with it."""
-        settled = settle(self._fitted, data, *options, refit, spawn(self.random_state, "noise"))
-        if settled.residuals is None:
-            return
-        clock.lap("noise")
-        residuals, model = settled.residuals, settled.model
-        known = residuals.X, np.zeros(len(residuals.X)), residuals.variance, residuals.noise
-        left = LeftOut(residuals.values, model.distribution(*known))
-        report = replace(
-            settled.fitted.report,
-            seconds=dict(clock.laps),
-            noise=model.in_words(),
-            left_out={
-                "samples": len(left),
-                "rmse": left.rmse,
-                "nll": left.nll,
-                "crps": left.crps,
-                "coverage": left.coverage(),
-            },
-        )
-        self._store(replace(settled.fitted, report=report))
-        self.noise_model_, self._stated_noise = model, settled.noise
 
     def _check_places(self, X_test: Any) -> Floats:
         """Places where predictions will be asked for, as an array."""
@@ -427,28 +396,16 @@ class LocalGPRegressor(GPRegressor):
             )
         return self
 
-    def _weighted(self, rows: tuple[Any, Any, Any], forget: bool) -> tuple[Any, Any, Any]:
-        """Rows to take in, with the weights that noise of local size gives them."""
-        X, y, weights = rows
-        if self._stated_noise is None:
-            return rows
-        stated, frame = self._fitted.frame.noise(X, weights), self._fitted.frame
-        self._stated_noise = stated if forget else np.concatenate([self._stated_noise, stated])
-        if self.noise_model_.field is None or self.noise_model_.of_all:
-            return rows
-        precisions = 1 / self.noise_model_.variance_factors(frame.points(X))
-        return X, y, precisions if weights is None else precisions * weights
-
     def _rows_of(self, X: Any, y: Any, sample_weight: Any, source: Source | None) -> Iterator[tuple[Any, Any, Any]]:
         """Points, targets and weights, batch by batch where they come from a source."""
         if source is None:
-            rows = self._validate_training(X, y, sample_weight, reset=False)
-            self._check_targets(rows[1].shape[1])
-            yield rows
+            points, targets, weights = self._validate_training(X, y, sample_weight, reset=False)
+            self._check_targets(targets.shape[1])
+            yield points, self._as_fitted(targets), weights
             return
         for batch in source.batches(n_features=self.n_features_in_):
             self._check_targets(batch.targets.shape[1])
-            yield batch.X, batch.targets, batch.weights
+            yield batch.X, self._as_fitted(batch.targets), batch.weights
 
     # ---- prediction ----------------------------------------------------------------------------------------------
 
@@ -478,23 +435,15 @@ class LocalGPRegressor(GPRegressor):
         return self._predict_points(points, return_std, include_noise)
 
     def _predict_points(self, X: Any, return_std: bool, include_noise: bool) -> Any:
-        if return_std and not self.noise_model_.is_plain:
-            distribution = self._distribution_at(X, include_noise)
-            return distribution.mean, distribution.std
+        if not self.target_.is_identity or (return_std and not self.noise_model_.is_plain):
+            # The mean is that of an observation: of a transformed target, noise moves it.
+            observed = self._distribution_at(X, True)
+            if not return_std:
+                return observed.mean
+            return observed.mean, (observed if include_noise else self._distribution_at(X, False)).std
         mean, variance = self._fitted.predict(self._inner(X), return_std, bool(self.blend))
         mean = self._shaped(mean)
         return (mean, self._std(variance, include_noise)) if return_std else mean
-
-    def _moments(self, X: Any) -> tuple[Any, Any]:
-        mean, variance = self._fitted.predict(self._inner(X), True, bool(self.blend))
-        return self._shaped(mean), namespace(variance).clip(self._finite(variance), 0.0, None)
-
-    def _distribution(self, X: Floats, mean: Floats, variance: Floats, noise: Floats | None) -> PredictiveDistribution:
-        return self.noise_model_.distribution(self._fitted.frame.points(self._inner(X)), mean, variance, noise)
-
-    def _noise_at(self, X: Any) -> Floats:
-        points = self._fitted.frame.points(self._inner(as_doubles(X)))
-        return self.noise_model_.noise_variance(points, super()._noise_at(X))
 
     def certify(self, X: Any, n_probes: int = 64, random_state: Any = None) -> Certificate:
         """Hold the model against the exact Gaussian process of all training data, at a sample of places.
@@ -538,26 +487,6 @@ class LocalGPRegressor(GPRegressor):
         certificate = certify(fitted, self._inner(places), predict, self.n_jobs, self._check_progress())
         return replace(certificate, X=places)
 
-    def _training_rows(self) -> tuple[Floats, Floats, Floats]:
-        fitted = self._fitted
-        if not isinstance(fitted.predictor, LocalPredictor) or fitted.predictor.n_samples == 0:
-            raise ValueError(NO_ROWS)
-        data = fitted.training_set()
-        noise = data.noise if self._stated_noise is None else self._stated_noise
-        X: Floats = self._outer(fitted.frame.positions(data.X))
-        return X, data.y[:, :-1] + as_doubles(fitted.frame.offset), noise
-
-    def _left_out_residuals(self) -> tuple[Floats, Floats]:
-        return left_out(self._fitted, self.n_jobs)
-
-    def _without(self, rows: Booleans) -> tuple[Floats, Floats]:
-        (X, y, _), fitted = self._training_rows(), self._fitted
-        X = self._inner(X)
-        noise, variance = fitted.training_set().noise, fitted.frame.noise.variance
-        others = fitted.updated(X[~rows], y[~rows], variance / noise[~rows] if variance else None, True)
-        mean, latent = replace(others, y_mean=fitted.y_mean).predict(X[rows], True, bool(self.blend))
-        return mean + fitted.y_mean, latent
-
     def _training_points(self) -> Floats | None:
         if not isinstance(self._predictor, LocalPredictor):
             return None
@@ -567,7 +496,3 @@ class LocalGPRegressor(GPRegressor):
     @property
     def _predictor(self) -> Predictor:
         return self._fitted.predictor
-
-
-def _rows_of(data: TrainingData) -> str:
-    return "several targets" if isinstance(data, InMemory) else "rows of a source, or tensors"

@@ -172,7 +172,11 @@ class Probabilistic:
         """Predictions (n, k) with variances of the function (n,) and the noise (n,), beside the targets (n, k)."""
         if self._single_target:
             y, mean = y[:, 0], mean[:, 0]
-        return LeftOut(y, self._distribution(X, mean, variance, noise))
+        return LeftOut(self._in_units(y), self._distribution(X, mean, variance, noise))
+
+    def _in_units(self, y: Floats) -> Floats:
+        """Targets as they were given to `fit`."""
+        return y
 
     # ---- distributions -------------------------------------------------------------------------------------------
 
@@ -186,6 +190,11 @@ class Probabilistic:
         """Means (m,) or (m, k) and variances of the function (m,), as the model states them, at points (m, d)."""
         mean, std = self._predict_points(X, True, False)  # type: ignore[attr-defined]
         return mean, std**2 if std.ndim == 1 else std[:, 0] ** 2
+
+    def _share_left(self, X: Array) -> Floats:
+        """Standard deviation over that of the prior at checked points (m, d): 1 where the data say nothing."""
+        prior: float = self.kernel_.variance  # type: ignore[attr-defined]
+        return np.sqrt(as_doubles(self._moments(X)[1]) / prior)
 
     def _noise_at(self, X: Array) -> Floats:
         """Noise variance (m,) at checked points (m, d)."""

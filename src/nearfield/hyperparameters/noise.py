@@ -159,16 +159,21 @@ class Kind:
     cells: Cells | None = None
     kernel: Kernel | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing to learn."""
+        return not self.has_factor
 
-def choose(residuals: Residuals, noise: str, likelihood: str, rng: np.random.RandomState) -> NoiseModel:
-    """The noise model that residuals call for, learnt from them.
+
+def choose(residuals: Residuals, noise: str, likelihood: str, rng: np.random.RandomState) -> Kind:
+    """The kind of noise model that residuals call for.
 
     `noise` is "constant", "local" or "auto", `likelihood` "gaussian", "student" or "auto": what is left open is settled
     by the densities of residuals under models learnt from the other half of them. The simplest kind is kept unless a
     richer one gains significantly.
     """
     if not np.any(residuals.values):
-        return NoiseModel()  # nothing to learn from
+        return Kind()  # nothing to learn from
     kinds = _kinds(residuals, noise, likelihood)
     halves = np.array_split(rng.permutation(len(residuals.values)), 2)
     chosen = kinds[0]
@@ -179,7 +184,7 @@ def choose(residuals: Residuals, noise: str, likelihood: str, rng: np.random.Ran
             gain = densities - known
             if np.mean(gain) > max(LEAST_GAIN, SIGNIFICANT * float(np.std(gain)) / np.sqrt(len(gain))):
                 chosen, known = kind, densities
-    return learn(residuals, chosen)
+    return chosen
 
 
 def _kinds(residuals: Residuals, noise: str, likelihood: str) -> list[Kind]:
@@ -200,6 +205,15 @@ def _kind_of_field(residuals: Residuals, of_all: bool) -> Kind | None:
     values, variances = cell_values(np.zeros(len(rows)), residuals.values, *residuals.split(of_all), cells, rows)
     kernel = choose_kernel(cells, values, variances)
     return None if kernel is None else Kind(of_all, False, True, cells, kernel)
+
+
+def learn_anew(residuals: Residuals, kind: Kind) -> NoiseModel:
+    """Noise model of a kind that was chosen for other residuals; a field has cells and kernel of these."""
+    if kind.kernel is not None:
+        kind = replace(
+            _kind_of_field(residuals, kind.of_all) or Kind(kind.of_all, has_factor=True), is_student=kind.is_student
+        )
+    return learn(residuals, kind)
 
 
 def learn(residuals: Residuals, kind: Kind, rows: Integers | None = None) -> NoiseModel:

@@ -20,6 +20,7 @@ from ..common.types import Floats, Integers
 from ..kernels import Kernel
 
 MOST_CELLS, CELL_POINTS = 400, 30
+LEAST_CELLS = 4  # that make a field
 SCALES, SHARES = (1.0, 1 / 3), (0.6, 0.4)  # fields are rough: two Gaussians, whose ratio is given
 VARIANCES = np.geomspace(0.02, 4.0, 6)  # of the logarithm, tried
 N_LENGTHS = 7  # tried
@@ -82,6 +83,8 @@ class Cells:
 
 def choose_kernel(cells: Cells, values: Floats, variances: Floats) -> Kernel | None:
     """Kernel of most likelihood for values (M,) of cells with error variances (M,); None where a constant is best."""
+    if len(cells.middles) < LEAST_CELLS:
+        return None
     distances = cKDTree(cells.middles).query(cells.middles, 2)[0][:, 1]
     near, far = max(float(np.median(distances)), 1e-12), float(np.max(np.ptp(cells.middles, axis=0)))
     best, kernel = _log_likelihood(None, values, variances), None

@@ -10,7 +10,9 @@ from ..common.types import Floats
 from .tails import LEAST_DOF, MOST_DOF
 
 FAR = 8.0  # scales
-MANY, FEW = 3.0, 3  # times as many as expected, and so many, are no outliers yet
+MANY = 3.0  # times as many as expected are no outliers yet
+MOST = 0.02  # of all: more are no outliers, but what the data are like
+HARMFUL = 0.1  # share of all squares, with which they are worth a refit
 
 
 def precisions_without_outliers(standardised: Floats) -> Floats | None:
@@ -25,7 +27,8 @@ def precisions_without_outliers(standardised: Floats) -> Floats | None:
     dof = _dof_of_ratio(float(most / half))
     squares = (sizes * stdtrit(dof, 0.75) / half) ** 2
     is_far = squares > FAR**2
-    if is_far.sum() <= MANY * 2 * stdtr(dof, -FAR) * len(sizes) + FEW:
+    share = float(np.mean(is_far))
+    if not MANY * 2 * stdtr(dof, -FAR) < share <= MOST or squares[is_far].sum() < HARMFUL * squares.sum():
         return None
     return np.where(is_far, (dof + 1) / (dof + squares), 1.0)
 

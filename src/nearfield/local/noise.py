@@ -14,7 +14,16 @@ from sklearn.neighbors import KDTree
 
 from ..common.types import Floats, Integers
 from ..hyperparameters.learning import Learned, LearningRequest
-from ..hyperparameters.noise import LEAST_GAIN, LEAST_POINTS, NoiseModel, Residuals, calibrated, choose
+from ..hyperparameters.noise import (
+    LEAST_GAIN,
+    LEAST_POINTS,
+    Kind,
+    NoiseModel,
+    Residuals,
+    calibrated,
+    choose,
+    learn_anew,
+)
 from ..hyperparameters.outliers import precisions_without_outliers
 from .cells import MAX_COLUMNS, Cells
 from .fit import FittedLocal
@@ -23,6 +32,7 @@ from .left_out import left_out
 
 ROWS_TO_CHOOSE, ROWS_TO_LEARN = 5000, 50_000  # of which residuals are found
 GROUP = 64  # neighbours among them, which share their cells
+FEWEST = 50  # samples, from which noise of another kind can be learnt at all
 LEAST_NOISE = 1e-4  # of the signal variance, with which there can be outliers
 ROUNDS = 3  # of learning without outliers
 FIELD_ROUNDS = 2  # of refits with noise of local size
@@ -54,12 +64,15 @@ class Settled:
         Noise variance that the model states for each sample, where the fit took others; None where it took these.
     residuals : Residuals or None
         Of the samples that this was told from.
+    rows : ndarray of shape (m,) or None
+        Which samples those are.
     """
 
     fitted: FittedLocal
     model: NoiseModel
     noise: Floats | None = None
     residuals: Residuals | None = None
+    rows: Integers | None = None
 
 
 def settle(
@@ -67,10 +80,24 @@ def settle(
 ) -> Settled:
     """What the noise of a fitted model is; `noise` and `likelihood` as `choose` takes them.
 
-    Too few samples, or several targets, have normal noise of one size.
+    Nothing is chosen for few samples, which have normal noise of one size unless another is asked for, nor without
+    noise.
+
+    Raises
+    ------
+    ValueError
+        Where another is asked for, and there are too few samples to learn it from.
     """
+    n, is_asked = len(data.X), noise == "local" or likelihood == "student"
+    if is_asked and n < FEWEST:
+        raise ValueError(
+            f"noise='local' and likelihood='student' need at least {FEWEST} samples to learn from. Got {n}."
+        )
+    if n < LEAST_POINTS:
+        noise = "constant" if noise == "auto" else noise
+        likelihood = "gaussian" if likelihood == "auto" else likelihood
     plain = noise == "constant" and likelihood == "gaussian"
-    if plain or len(data.X) < LEAST_POINTS or data.y.shape[1] > 1 or fitted.learned.noise_variance == 0:
+    if plain or data.y.shape[1] > 1 or fitted.learned.noise_variance == 0:
         return Settled(fitted, NoiseModel())
     ones = np.ones(len(data.X))
     state = _State(fitted, data, ones, ones)
@@ -79,14 +106,15 @@ def settle(
     # Where there is next to no noise, a value that is not likely is the function's.
     if likelihood != "gaussian" and fitted.learned.noise_variance > LEAST_NOISE * fitted.learned.kernel.variance:
         state = _without_outliers(state, few, refit)
-    residuals = state.residuals(few)
-    model = choose(residuals, noise, likelihood, rng)
-    if not model.is_plain:
-        residuals = residuals if len(many) == len(few) else state.residuals(many)
-        model = choose(residuals, noise, likelihood, rng)
+    rows, residuals = few, state.residuals(few)
+    kind = choose(residuals, noise, likelihood, rng)
+    model = NoiseModel()
+    if not kind.is_plain:
+        rows, residuals = many, residuals if len(many) == len(few) else state.residuals(many)
+        model = learn_anew(residuals, kind)
         if model.field is not None and not model.of_all:
-            state, residuals, model = _with_field(state, residuals, model, few, many, refit, rng)
-    return Settled(state.fitted, calibrated(model, residuals), state.changed_noise(), residuals)
+            state, residuals, model = _with_field(state, residuals, model, kind, few, many, refit)
+    return Settled(state.fitted, calibrated(model, residuals), state.changed_noise(), residuals, rows)
 
 
 def sample_rows(X: Floats, most: int, rng: np.random.RandomState) -> Integers:
@@ -175,20 +203,19 @@ def _with_field(
     state: _State,
     residuals: Residuals,
     model: NoiseModel,
+    kind: Kind,
     few: Integers,
     many: Integers,
     refit: Refit,
-    rng: np.random.RandomState,
 ) -> tuple[_State, Residuals, NoiseModel]:
     """Fitted again with noise of local size at the same kernel, as long as that makes left-out residuals likelier."""
-    tails = "gaussian" if np.isinf(model.dof) else "student"
     for _ in range(FIELD_ROUNDS):
         factors = model.variance_factors(state.fitted.frame.points(state.data.X))
         if state.gain_of_factors(factors, model, few) < LEAST_GAIN:
             break
         state = state.with_factors(factors, refit)
         residuals = state.residuals(many)
-        model = choose(residuals, "local", tails, rng)
-        if model.field is None or model.of_all:
+        model = learn_anew(residuals, kind)
+        if model.field is None:
             break
     return state, residuals, model

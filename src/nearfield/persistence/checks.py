@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..common.arrays import FARTHEST
+from ..common.targets import KINDS
 from ..reporting.summary import FEATURES
 
 Array = NDArray[Any]
@@ -287,6 +288,7 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "Depth": lambda f: f.excess >= 0 and f.most >= 1 and f.noise >= 0,
     "DomainFeatures": _is_domain,
     "GlobalPart": _is_global_part,
+    "Target": lambda f: f.kind in KINDS[:-1] and are_positive(f.unit) and 0 <= f.power <= 2,
     "NoiseModel": _is_noise_model,
     "NoiseField": _is_noise_field,
     "Calibration": _is_calibration,

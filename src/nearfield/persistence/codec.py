@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..common.arrays import is_tensor, on_host
 from ..common.distribution import Calibration
 from ..common.sphere import Sphere
+from ..common.targets import Target
 from ..common.types import Floats
 from ..features import FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures
 from ..features.domain import DomainFeatures
@@ -83,6 +84,12 @@ def _model(
     return FeatureSpace(Cholesky(factor), coefficients, np.full(len(factor), np.nan), cross, targets, log_weight, n)
 
 
+def _fields_of_target(target: Target) -> dict[str, Any]:
+    if target.transformer is not None:
+        raise NotStorableError("A transformer of the target cannot be stored")
+    return {"kind": target.kind, "power": target.power, "unit": target.unit}
+
+
 _KINDS = {
     kind.cls.__name__: kind
     for kind in (
@@ -91,6 +98,7 @@ _KINDS = {
         ),
         *map(_plain, (DomainFeatures, GlobalPart, NoiseModel, NoiseField, Calibration)),
         *map(_plain, (MaclaurinMap, DenseSketch, TensorSRHT, DenseFrequencies, StructuredFrequencies)),
+        _Kind(Target, _fields_of_target, Target),
         # What follows from the rest is left out, and made again.
         _Kind(TaylorMap, lambda v: {"exponents": v.exponents}, from_exponents),
         _Kind(LocalFeatures, lambda v: {"kernel": v.kernel, "maps": v.maps}, LocalFeatures.of),

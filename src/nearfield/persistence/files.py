@@ -21,6 +21,7 @@ from ..common.arrays import as_doubles, is_tensor
 from ..common.files import atomic
 from ..common.fitting import note_fitted
 from ..common.sphere import Sphere
+from ..common.targets import Target
 from ..common.types import Floats
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from ..estimators.base import GPRegressor
@@ -72,6 +73,7 @@ _OPTIONAL: dict[str, Any] = {
     "crs_": str | None,
     "noise_model_": NoiseModel,
     "_stated_noise": Floats | None,
+    "target_": Target,
 }
 _LOCAL: dict[str, Any] = {
     "_offset": Floats,
@@ -355,7 +357,7 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
             learned, frame, model.y_mean_, weight, model.spacing_, predictor, model.report_, part, exact
         )
         model._store(fitted)
-        for name, plain in (("noise_model_", NoiseModel()), ("_stated_noise", None)):
+        for name, plain in (("noise_model_", NoiseModel()), ("_stated_noise", None), ("target_", Target())):
             if name not in vars(model):  # earlier files do not tell
                 setattr(model, name, plain)
     elif isinstance(model, ExactGPRegressor):

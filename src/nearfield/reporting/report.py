@@ -68,6 +68,8 @@ class Report:
         "euclidean", or "sphere" where the first length scale is in km.
     noise : str
         What left-out residuals say of the noise, in words; empty where they were not asked.
+    target : str
+        Transformation of the target, in words; empty where there is none.
     left_out : dict
         Scores of left-out predictions of (a sample of) the training data: `rmse`, `nll`, `crps`, `coverage` of 95 %
         intervals, and the number of `samples`; empty where they were not asked.
@@ -106,6 +108,7 @@ class Report:
     extents: tuple[float, ...] = ()
     metric: str = "euclidean"
     noise: str = ""
+    target: str = ""
     left_out: dict[str, float] = field(default_factory=dict)
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
 

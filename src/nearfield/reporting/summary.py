@@ -84,6 +84,7 @@ def summarise_report(report: Report) -> Summary:
                 else []
             ),
             *([("mean", EXACT_MEAN)] if report.exact_mean else []),
+            *([("target", f"transformed: {report.target}")] if report.target else []),
             *([("noise", report.noise)] if report.noise else []),
             *([("left out", _left_out(report))] if report.left_out else []),
             ("centres", _centres(report)),

@@ -50,8 +50,9 @@ def map_of(subject: Subject, X: ArrayLike | None, plane: Projection) -> dict[str
     across = x0 + (np.arange(nx) + 0.5) / nx * (x1 - x0)
     up = y0 + (np.arange(ny) + 0.5) / ny * (y1 - y0)
     grid = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
-    mean, std = subject.predict(plane.to_inputs(grid))
-    doubt = std / np.sqrt(model.kernel_.variance)  # 1 where the data say nothing
+    places = plane.to_inputs(grid)
+    mean, std = subject.predict(places)
+    doubt = subject.doubt(places, std)
     centre, spread = subject.shown(mean, std)
     result = {
         "names": list(plane.names),

@@ -76,7 +76,7 @@ def section(subject: Subject, X: Floats, held_out: LeftOut) -> str:
         f'<td class="words">{score.meaning}</td></tr>'
         for score in scores(held_out, float(subject.model.y_mean_[0]))
     )
-    lead = f"{len(held_out)} observations of {escape(subject.fitted_target)}, noise taken into account."
+    lead = f"{len(held_out)} observations of {escape(subject.scored_target)}, noise taken into account."
     n_seen = TrainingRows(subject.model).count(X)
     if n_seen:
         lead += (

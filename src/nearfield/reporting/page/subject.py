@@ -31,6 +31,13 @@ class Subject:
     @property
     def fitted_target(self) -> str:
         """What the model itself predicts."""
+        transformed = getattr(self.model, "target_", None)
+        plain = self.inverse is None and (transformed is None or transformed.is_identity)
+        return self.target if plain else f"{self.target}, transformed"
+
+    @property
+    def scored_target(self) -> str:
+        """What observations are of."""
         return self.target if self.inverse is None else f"{self.target}, transformed"
 
     def predict(self, points: Floats, include_noise: bool = False) -> tuple[Floats, Floats]:
@@ -40,11 +47,22 @@ class Subject:
 
     def distribution(self, points: Floats) -> PredictiveDistribution:
         """Distributions of observations of the first target."""
-        step = at_once(self.model, points)
-        starts = range(0, max(len(points), 1), step)
         return PredictiveDistribution.joined(
-            [distribution(self.model, points[start : start + step]).target(0) for start in starts]
+            [distribution(self.model, points[run]).target(0) for run in self._runs(points)]
         )
+
+    def doubt(self, points: Floats, std: Floats) -> Floats:
+        """Standard deviations (m,) of the function over those of the prior, 1 where the data say nothing."""
+        transformed, noise = getattr(self.model, "target_", None), getattr(self.model, "noise_model_", None)
+        if (transformed is None or transformed.is_identity) and (noise is None or not noise.of_all):
+            share: Floats = std / np.sqrt(self.model.kernel_.variance)
+            return share
+        return np.concatenate([self.model._share_left(points[run]) for run in self._runs(points)])
+
+    def _runs(self, points: Floats) -> list[slice]:
+        """Points to predict together."""
+        step = at_once(self.model, points)
+        return [slice(start, start + step) for start in range(0, max(len(points), 1), step)]
 
     def shown(self, mean: Floats, std: Floats) -> tuple[Floats, Floats]:
         """Centre and spread in the units that are shown."""

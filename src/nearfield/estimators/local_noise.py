@@ -1,0 +1,178 @@
+"""What a local model learns of its noise, and of its target's units."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ..common.arrays import as_doubles, is_tensor, namespace
+from ..common.distribution import PredictiveDistribution
+from ..common.left_out import LeftOut
+from ..common.targets import KINDS, Target
+from ..common.types import Booleans, Floats
+from ..common.validation import check_option, describe, spawn
+from ..hyperparameters.noise import NoiseModel
+from ..hyperparameters.target import choose_target
+from ..local.fit import Clock, FittedLocal, TrainingData
+from ..local.in_memory import InMemory
+from ..local.left_out import left_out
+from ..local.noise import Refit, settle
+from ..local.predictor import LocalPredictor
+from .base import GPRegressor
+from .probabilities import NO_ROWS
+
+
+class LearntNoise(GPRegressor):
+    """A regressor by local models, with `noise`, `likelihood` and `target` among its parameters.
+
+    A subclass gives `_store(fitted)`, which sets what users see of a fitted model.
+    """
+
+    noise: str
+    likelihood: str
+    target: Any
+    blend: bool
+    target_: Target
+    noise_model_: NoiseModel
+    _fitted: FittedLocal
+    _stated_noise: Floats | None  # noise variances of the samples, where the fit took others
+
+    def _store(self, fitted: FittedLocal) -> None:
+        raise NotImplementedError
+
+    # ---- targets -----------------------------------------------------------------------------------------------------
+
+    def _check_target(self) -> None:
+        if hasattr(self.target, "transform") and hasattr(self.target, "inverse_transform"):
+            return
+        kinds = [*KINDS[:-1], "auto"]
+        if not isinstance(self.target, str) or self.target not in kinds:
+            words = ", ".join(map(repr, kinds))
+            raise ValueError(
+                f"{describe(self, 'target')} must be one of {words}, or a transformer with transform and "
+                f"inverse_transform. Got {self.target!r}."
+            )
+
+    def _refuse_target(self, what: str) -> None:
+        if not (isinstance(self.target, str) and self.target == "identity"):
+            raise ValueError(f"{describe(self, 'target')} must be 'identity' for {what}.")
+
+    def _transformed(self, X: Any, y: Any) -> Any:
+        """Targets (n, k) of the process; sets `target_`."""
+        if isinstance(self.target, str) and self.target == "identity":
+            return y
+        if is_tensor(X) or y.shape[1] > 1:
+            self._refuse_target("tensors" if is_tensor(X) else "several targets")
+        chosen = self.target if isinstance(self.target, str) else clone(self.target, safe=False)
+        self.target_ = choose_target(chosen, X, y[:, 0], spawn(self.random_state, "target"))
+        return self.target_.forward(y)
+
+    def _as_fitted(self, y: Any) -> Any:
+        """Further targets (n, k) of the process."""
+        if self.target_.is_identity:
+            return y
+        self.target_.check(y)
+        return self.target_.forward(y)
+
+    def _in_units(self, y: Floats) -> Floats:
+        return self.target_.inverse(y)
+
+    def _target_in_words(self) -> str:
+        return "" if self.target_.is_identity else self.target_.in_words()
+
+    # ---- noise -------------------------------------------------------------------------------------------------------
+
+    def _noise_options(self, data: TrainingData) -> tuple[str, str]:
+        """Noise and likelihood to choose from."""
+        noise = check_option(self, "noise", ("auto", "constant", "local"))
+        likelihood = check_option(self, "likelihood", ("auto", "gaussian", "student"))
+        if not isinstance(data, InMemory) or len(data.mean) > 1:
+            for name, value, usual in (("noise", noise, "constant"), ("likelihood", likelihood, "gaussian")):
+                if value not in ("auto", usual):
+                    raise ValueError(f"{describe(self, name)} must be 'auto' or {usual!r} for {_rows_of(data)}.")
+            return "constant", "gaussian"
+        if self._check_noise() is not None:  # who gives the noise knows it
+            noise = "constant" if noise == "auto" else noise
+            likelihood = "gaussian" if likelihood == "auto" else likelihood
+        return noise, likelihood
+
+    def _settle_noise(self, data: InMemory, options: tuple[str, str], refit: Refit, clock: Clock) -> None:
+        """Set what left-out residuals say of the noise, and the model fitted with it."""
+        settled = settle(self._fitted, data, *options, refit, spawn(self.random_state, "noise"))
+        if settled.residuals is None:
+            return
+        clock.lap("noise")
+        residuals, model = settled.residuals, settled.model
+        z = data.y[settled.rows, 0]
+        stated = residuals.X, z - residuals.values, residuals.variance, residuals.noise
+        left = LeftOut(self._in_units(z), model.distribution(*stated).in_units(self.target_))
+        report = replace(
+            settled.fitted.report,
+            seconds=dict(clock.laps),
+            noise=model.in_words(),
+            target=self._target_in_words(),
+            left_out={
+                "samples": len(left),
+                "rmse": left.rmse,
+                "nll": left.nll,
+                "crps": left.crps,
+                "coverage": left.coverage(),
+            },
+        )
+        self._store(replace(settled.fitted, report=report))
+        self.noise_model_, self._stated_noise = model, settled.noise
+
+    def _weighted(self, rows: tuple[Any, Any, Any], forget: bool) -> tuple[Any, Any, Any]:
+        """Rows to take in, with the weights that noise of local size gives them."""
+        X, y, weights = rows
+        if self._stated_noise is None:
+            return rows
+        stated, frame = self._fitted.frame.noise(X, weights), self._fitted.frame
+        self._stated_noise = stated if forget else np.concatenate([self._stated_noise, stated])
+        if self.noise_model_.field is None or self.noise_model_.of_all:
+            return rows
+        precisions = 1 / self.noise_model_.variance_factors(frame.points(X))
+        return X, y, precisions if weights is None else precisions * weights
+
+    def _noise_at(self, X: Any) -> Floats:
+        points = self._fitted.frame.points(self._inner(as_doubles(X)))
+        return self.noise_model_.noise_variance(points, super()._noise_at(X))
+
+    # ---- distributions -----------------------------------------------------------------------------------------------
+
+    def _moments(self, X: Any) -> tuple[Any, Any]:
+        mean, variance = self._fitted.predict(self._inner(X), True, bool(self.blend))
+        return self._shaped(mean), namespace(variance).clip(self._finite(variance), 0.0, None)
+
+    def _distribution(self, X: Floats, mean: Floats, variance: Floats, noise: Floats | None) -> PredictiveDistribution:
+        points = self._fitted.frame.points(self._inner(X))
+        return self.noise_model_.distribution(points, mean, variance, noise).in_units(self.target_)
+
+    # ---- left out ----------------------------------------------------------------------------------------------------
+
+    def _training_rows(self) -> tuple[Floats, Floats, Floats]:
+        fitted = self._fitted
+        if not isinstance(fitted.predictor, LocalPredictor) or fitted.predictor.n_samples == 0:
+            raise ValueError(NO_ROWS)
+        data = fitted.training_set()
+        noise = data.noise if self._stated_noise is None else self._stated_noise
+        X: Floats = self._outer(fitted.frame.positions(data.X))
+        return X, data.y[:, :-1] + as_doubles(fitted.frame.offset), noise
+
+    def _left_out_residuals(self) -> tuple[Floats, Floats]:
+        return left_out(self._fitted, self.n_jobs)
+
+    def _without(self, rows: Booleans) -> tuple[Floats, Floats]:
+        (X, y, _), fitted = self._training_rows(), self._fitted
+        X = self._inner(X)
+        noise, variance = fitted.training_set().noise, fitted.frame.noise.variance
+        others = fitted.updated(X[~rows], y[~rows], variance / noise[~rows] if variance else None, True)
+        mean, latent = replace(others, y_mean=fitted.y_mean).predict(X[rows], True, bool(self.blend))
+        return mean + fitted.y_mean, latent
+
+
+def _rows_of(data: TrainingData) -> str:
+    return "several targets" if isinstance(data, InMemory) else "rows of a source, or tensors"
