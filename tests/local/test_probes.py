@@ -61,7 +61,8 @@ def test_a_neighbourhood_is_what_lies_around_a_training_point_set_aside(d):
         assert sample.n_points == len(present)
 
 
-def test_probes_are_among_the_rows_given():
+def test_probes_are_among_the_rows_given(monkeypatch):
+    monkeypatch.setattr(probes, "MAX_AVERAGES", 1200)
     data = training(n=2000)
     rows = np.arange(0, 2000, 4)
     set_aside = []

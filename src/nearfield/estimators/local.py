@@ -82,6 +82,10 @@ class LocalGPRegressor(LearntNoise):
         process, where it is chosen, has one centre.
     n_centers : int or None, default=None
         For "farthest", "kmeans" and "random".
+    open_centers : bool, default=True
+        Open a centre for test points farther than the spacing from all others. (Where neighbourhoods are by number,
+        `fit` adds centres for samples that those given leave alone.) If False, centres that are far from some samples
+        make the distance from the exact process unknown, which `fit` warns of.
     noise : {"auto", "constant", "local"}, default="auto"
         "constant": of one size. "local": of a size that varies from place to place, as left-out residuals tell; it goes
         back into the fit as weights, and sample weights divide it. "auto" takes what makes left-out residuals
@@ -97,10 +101,6 @@ class LocalGPRegressor(LearntNoise):
         of units counted, and so is which one to take with "auto", if any. Predictions, distributions and scores are in
         the units of `y`; hyperparameters, `y_mean_` and `predict_noise` in those of the transformed target. Of arrays
         with one target.
-    open_centers : bool, default=True
-        Open a centre for test points farther than the spacing from all others. (Where neighbourhoods are by number,
-        `fit` adds centres for samples that those given leave alone.) If False, centres that are far from some samples
-        make the distance from the exact process unknown, which `fit` warns of.
     n_restarts : int, default=2
         Random starts of the learning, besides the systematic ones.
     time_budget : float, default=60.0
