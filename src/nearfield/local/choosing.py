@@ -10,13 +10,14 @@ import numpy as np
 from ..common.types import Floats
 from ..common.warnings import warn
 from ..kernels import Kernel
-from . import by_number, by_radius
+from . import by_number, by_radius, choices, gaps
 from .choices import Candidate, Choice, Request
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 from .request import LocalRequest
 
 SAMPLED_CENTERS = 20  # whose neighbourhoods a map that adapts to the data looks at
+EXACT_UP_TO = 4000  # points in many columns, for which the exact process is quicker than finding out what else would do
 
 
 def choose(
@@ -50,14 +51,23 @@ def choose(
         places,
         request.onto,
     )
+    given = (kernel, data, asked, request.n_jobs, rng, request.progress)
     if kernel.n_scales == 1 or not request.is_free:
-        return by_radius.choose(kernel, data, asked, request.n_jobs, rng, request.progress, **streamed)
+        choice = by_radius.choose(*given, **streamed)
+        if choice.met or streamed or not request.is_free or data.X.shape[1] <= gaps.MAX_COLUMNS:
+            return choice
+        # Where space is wide and the scale is long, neither a few features nor all points within reach may do.
+        if len(data.X) <= min(EXACT_UP_TO, choices.EXACT_FALLBACK_UP_TO) and not exact_mean:
+            why = "nothing cheaper meets the tolerance"
+            return Choice(choices.exact(kernel), 0.0, 0.0, True, why, choice.trials, choice.n_probes)
+        nearest = by_number.choose(*given)
+        return nearest if nearest.divergence < choice.divergence else choice
     if streamed:
         raise ValueError(
             "The 'n_scales' parameter of LocalGPRegressor must be 1 with a source, or spacing, radius and features "
             "must be given: neighbourhoods for several length scales need all points in memory."
         )
-    return by_number.choose(kernel, data, asked, request.n_jobs, rng, request.progress)
+    return by_number.choose(*given)
 
 
 def as_given(

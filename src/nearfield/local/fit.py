@@ -238,8 +238,6 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
     if exact_mean is not None:
         clock.lap("iteration")
     choice = framed.choose(request, rngs[1], exact_mean=exact_mean is not None)
-    if framed.part is not None and choice.candidate.plan.is_exact:
-        framed, choice = data.in_frame(frame), replace(choice, candidate=exact(frame.kernel))
     clock.lap("tuning")
     if exact_mean is None and not choice.met:
         exact_mean = framed.solve_mean(request, rngs[1])
@@ -247,6 +245,9 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
         if exact_mean is not None:
             choice = framed.choose(request, rngs[1], exact_mean=True)
             clock.lap("tuning of variances")
+    if request.is_free and choice.candidate.plan.is_exact:  # then it is so in everything
+        framed, exact_mean = data.in_frame(frame), None
+        choice = replace(choice, candidate=exact(frame.kernel))
     placement, covered = framed.place(request, choice, rngs[2])
     clock.lap("centres")
     predictor = framed.fit(request, choice.candidate, placement)

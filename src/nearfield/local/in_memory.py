@@ -13,7 +13,7 @@ from ..common.arrays import weighted_mean
 from ..common.types import Floats
 from ..hyperparameters.learning import Learned, LearningRequest, learn_hyperparameters
 from ..kernels import Kernel
-from . import choosing, placing
+from . import choices, choosing, placing
 from .centers import Placement
 from .choices import ALWAYS_EXACT_UP_TO, Candidate, Choice
 from .engine import RaggedEngine
@@ -123,7 +123,11 @@ class FramedArrays:
         places = None if request.places is None else self.frame.points(request.places)
         if request.onto is not None:
             request = replace(request, onto=self._in_length_scales(request.onto))
-        return choosing.choose(request, self.kernel, left, rng, exact_mean, limit, places)
+        choice = choosing.choose(request, self.kernel, left, rng, exact_mean, limit, places)
+        if choice.met or not exact_mean or not request.is_free or len(left.X) > choices.EXACT_FALLBACK_UP_TO:
+            return choice
+        why = "nothing cheaper meets the tolerance"  # in its variances
+        return Choice(choices.exact(self.kernel), 0.0, 0.0, True, why, choice.trials, choice.n_probes)
 
     def _in_length_scales(self, onto: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
         return lambda points: self.frame.points(onto(self.frame.positions(points)))
