@@ -6,7 +6,7 @@ from scipy import stats
 
 from nearfield.hyperparameters.noise import NoiseModel, Residuals, calibrated, choose, learn, learn_anew
 from nearfield.hyperparameters.noise_field import Cells, cell_values, choose_kernel, fit_field
-from nearfield.hyperparameters.outliers import precisions_without_outliers
+from nearfield.hyperparameters.outliers import neighbours_of, precisions_without_outliers
 from nearfield.hyperparameters.tails import fit_tails, log_densities
 
 N = 4000
@@ -150,10 +150,16 @@ def test_outliers():
     precisions = precisions_without_outliers(wild)
     assert np.all(precisions[:20] < 0.15)
     assert np.all(precisions[20:] == 1)
-    assert precisions_without_outliers(np.zeros(600)) is None
-    many = rng.standard_normal(1000)
-    many[:100] = 30.0
+    assert precisions_without_outliers(np.zeros(2000)) is None
+    many = rng.standard_normal(2000)
+    many[:200] = 30.0
     assert precisions_without_outliers(many) is None  # a tenth is what the data are like
     single = rng.standard_normal(1000)
     single[500] = 15.0
     assert np.flatnonzero(precisions_without_outliers(single) < 1).tolist() == [500]
+
+
+def test_neighbours_of_outliers():
+    line = np.arange(100.0)[:, None]
+    near = neighbours_of(line, np.isin(np.arange(100), [50]))
+    assert near.tolist() == [*range(50 - len(near) // 2, 50), *range(51, 51 + len(near) - len(near) // 2)]

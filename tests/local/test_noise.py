@@ -112,6 +112,15 @@ def test_outliers_do_not_move_the_map():
     assert np.all(np.abs(robust.loo_.standardised[::100]) > 8)
 
 
+def test_peaks_are_no_outliers():
+    # Close together and of one mind, though far from all else.
+    y = truth(X) + 0.1 * NOISE + 25.0 * np.exp(-0.5 * ((X - 5) ** 2).sum(axis=1) / 0.3**2)
+    model = nf.LocalGPRegressor(**GIVEN).fit(X, y)
+    assert model._stated_noise is None
+    as_is = nf.LocalGPRegressor(**GIVEN, **PLAIN).fit(X, y)
+    np.testing.assert_array_equal(model.predict(TEST), as_is.predict(TEST))
+
+
 def test_few_samples():
     y = truth(X) + 0.3 * np.random.RandomState(6).standard_t(3, N)
     few = nf.LocalGPRegressor(**GIVEN, likelihood="student").fit(X[:200], y[:200])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.spatial import cKDTree
 from scipy.special import stdtr, stdtrit
 
-from ..common.types import Floats
+from ..common.types import Booleans, Floats, Integers
 from .tails import LEAST_DOF, MOST_DOF
 
+N_NEIGHBOURS = 16  # that an outlier harms
 FAR = 8.0  # scales
 MANY = 3.0  # times as many as expected are no outliers yet
 MOST = 0.02  # of all: more are no outliers, but what the data are like
@@ -31,6 +33,13 @@ def precisions_without_outliers(standardised: Floats) -> Floats | None:
     if not MANY * 2 * stdtr(dof, -FAR) < share <= MOST or squares[is_far].sum() < HARMFUL * squares.sum():
         return None
     return np.where(is_far, (dof + 1) / (dof + squares), 1.0)
+
+
+def neighbours_of(X: Floats, is_outlier: Booleans) -> Integers:
+    """Rows of the points (n, d) next to outliers (n,), which are not among them."""
+    near = cKDTree(X).query(X[is_outlier], min(N_NEIGHBOURS, len(X)))[1]
+    rows = np.unique(near)
+    return np.asarray(rows[~is_outlier[rows]], dtype=np.int64)
 
 
 def _dof_of_ratio(ratio: float) -> float:

@@ -24,7 +24,7 @@ from ..hyperparameters.noise import (
     choose,
     learn_anew,
 )
-from ..hyperparameters.outliers import precisions_without_outliers
+from ..hyperparameters.outliers import neighbours_of, precisions_without_outliers
 from .cells import MAX_COLUMNS, Cells
 from .fit import FittedLocal
 from .in_memory import InMemory
@@ -34,6 +34,7 @@ ROWS_TO_CHOOSE, ROWS_TO_LEARN = 5000, 50_000  # of which residuals are found
 GROUP = 64  # neighbours among them, which share their cells
 FEWEST = 50  # samples, from which noise of another kind can be learnt at all
 LEAST_NOISE = 1e-4  # of the signal variance, with which there can be outliers
+HELPFUL = 0.9  # of their size, to which residuals next to outliers must fall without them
 ROUNDS = 3  # of learning without outliers
 FIELD_ROUNDS = 2  # of refits with noise of local size
 
@@ -184,19 +185,26 @@ class _State:
 
 
 def _without_outliers(state: _State, rows: Integers, refit: Refit) -> _State:
-    """Learnt again with gross outliers at next to no weight, as often as they change."""
+    """Learnt again with gross outliers at next to no weight, as often as they change; the same if that is no help."""
+    everything, again = np.arange(len(state.data.X)), state
     for _ in range(ROUNDS):
-        if _precisions(state.residuals(rows)) is None:  # the sample does for finding that there are none
+        if _precisions(again.residuals(rows)) is None:  # the sample does for finding that there are none
             break
-        outliers = _precisions(state.residuals(np.arange(len(state.data.X))))
-        if outliers is None or np.array_equal(outliers < 1, state.outliers < 1):
+        outliers = _precisions(again.residuals(everything))
+        if outliers is None or np.array_equal(outliers < 1, again.outliers < 1):
             break
-        state = state.without(outliers, refit)
-    return state
+        again = again.without(outliers, refit)
+    if again is state:
+        return state
+    # Neighbours of an outlier are better predicted without it, and those of a peak are not.
+    near = neighbours_of(state.fitted.frame.points(state.data.X), again.outliers < 1)
+    after, before = (np.mean(np.abs(found.residuals(near).values)) for found in (again, state))
+    return again if after < HELPFUL * before else state
 
 
 def _precisions(residuals: Residuals) -> Floats | None:
-    return precisions_without_outliers(residuals.values / np.sqrt(residuals.variance + residuals.noise))
+    standardised = residuals.values / np.sqrt(residuals.variance + residuals.noise)
+    return precisions_without_outliers(standardised)
 
 
 def _with_field(
