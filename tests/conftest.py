@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 
 # The same examples on every run, and no limit on the time of one: a failure is the code's, not the day's.
-settings.register_profile("repeatable", max_examples=50, derandomize=True, deadline=None)
+settings.register_profile("repeatable", max_examples=30, derandomize=True, deadline=None)
 # `make fuzz`: other examples on every run, and many more.
 settings.register_profile("fuzz", max_examples=int(os.environ.get("EXAMPLES", "1000")), deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

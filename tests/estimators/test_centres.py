@@ -199,10 +199,11 @@ def test_data_taken_in_later_must_fit_into_memory(monkeypatch):
 @pytest.mark.filterwarnings("ignore:tolerance")
 def test_a_tolerance_out_of_reach_never_gives_a_worse_model(monkeypatch):
     """In many columns, beyond where the exact process can be afforded."""
-    monkeypatch.setattr("nearfield.local.choices.EXACT_FALLBACK_UP_TO", 2000)
+    monkeypatch.setattr("nearfield.local.choices.EXACT_FALLBACK_UP_TO", 1000)
+    monkeypatch.setattr(by_number, "MOST_POINTS", (400,))
     rng = np.random.RandomState(0)
-    X = rng.uniform(0, 3, (2500, 5))
-    y = np.sin(X @ rng.standard_normal(5)) + 0.1 * rng.standard_normal(2500)
+    X = rng.uniform(0, 3, (1600, 5))
+    y = np.sin(X @ rng.standard_normal(5)) + 0.1 * rng.standard_normal(1600)
     reports = [
         LocalGPRegressor(**{**ONE, "noise_variance": 0.01}, tolerance=tolerance).fit(X, y).report_
         for tolerance in (1e-1, 1e-4)

@@ -10,7 +10,7 @@ import nearfield as nf
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 12, (3000, 2))
 Y = np.sin(X[:, 0]) + np.cos(X[:, 1]) + 0.1 * RNG.standard_normal(3000)
-SETTINGS = {"n_scales": 1, "n_restarts": 0, "tolerance": 0.05}
+SETTINGS = {"n_scales": 1, "n_restarts": 0, "tolerance": 0.05, "noise": "constant", "likelihood": "gaussian"}
 
 
 @pytest.fixture

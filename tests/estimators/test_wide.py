@@ -10,6 +10,7 @@ from nearfield import ExactGPRegressor, LocalGPRegressor, metrics
 def test_a_long_scale_in_a_wide_space_keeps_the_tolerance(n_exact, monkeypatch):
     """Neither features around one centre nor all points within reach do; the nearest points, or all of them, do."""
     monkeypatch.setattr("nearfield.local.choices.EXACT_FALLBACK_UP_TO", n_exact)
+    monkeypatch.setattr("nearfield.local.by_number.MOST_POINTS", (800,))
     rng = np.random.RandomState(0)
     X, test = rng.uniform(size=(1700, 4)), rng.uniform(size=(100, 4))
     y = np.sin(5 * X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(1700)
