@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.arrays import as_doubles
+from ..common.arrays import as_doubles, like, namespace, on_host
 from ..common.types import Booleans, Floats
 from ..common.warnings import warn
 
@@ -16,8 +16,8 @@ UNLIKE = 1000.0  # times as wide spread is a column as another
 
 def box_of(points: Any) -> Floats:
     """Least and largest value of each column of points (n, d), as rows."""
-    values = as_doubles(points)
-    return np.stack([values.min(axis=0), values.max(axis=0)])
+    xp = namespace(points)
+    return np.stack([as_doubles(xp.min(points, axis=0)), as_doubles(xp.max(points, axis=0))])
 
 
 def joined(first: Floats, second: Floats) -> Floats:
@@ -28,8 +28,8 @@ def joined(first: Floats, second: Floats) -> Floats:
 def are_outside(box: Floats, length_scales: Floats, points: Any) -> Booleans:
     """Which points (m, d) are so far outside of the box, in some column, that the data say nothing there."""
     reach = FAR * length_scales.max(axis=0)
-    values = as_doubles(points)
-    result: Booleans = np.any((values < box[0] - reach) | (values > box[1] + reach), axis=1)
+    low, high = like(box[0] - reach, points), like(box[1] + reach, points)
+    result: Booleans = on_host(namespace(points).any((points < low) | (points > high), axis=1))
     return result
 
 

@@ -17,7 +17,6 @@ from .plan import Plan
 from .request import LocalRequest
 
 SAMPLED_CENTERS = 20  # whose neighbourhoods a map that adapts to the data looks at
-EXACT_UP_TO = 4000  # points in many columns, for which the exact process is quicker than finding out what else would do
 
 
 def choose(
@@ -56,8 +55,9 @@ def choose(
         choice = by_radius.choose(*given, **streamed)
         if choice.met or streamed or not request.is_free or data.X.shape[1] <= gaps.MAX_COLUMNS:
             return choice
-        # Where space is wide and the scale is long, neither a few features nor all points within reach may do.
-        if len(data.X) <= min(EXACT_UP_TO, choices.EXACT_FALLBACK_UP_TO) and not exact_mean:
+        # Where space is wide and the scale is long, neither a few features nor all points within reach may do. What
+        # the nearest would do is not easy to tell there either, since much of what matters is far away.
+        if len(data.X) <= choices.EXACT_FALLBACK_UP_TO and not exact_mean:
             why = "nothing cheaper meets the tolerance"
             return Choice(choices.exact(kernel), 0.0, 0.0, True, why, choice.trials, choice.n_probes)
         nearest = by_number.choose(*given)
