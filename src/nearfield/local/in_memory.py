@@ -100,7 +100,9 @@ class FramedArrays:
 
     def solve_mean(self, request: LocalRequest, rng: np.random.RandomState) -> ExactMean | None:
         """See `FramedData`."""
-        return solve_mean(self.kernel, self.part, self.data, request.tolerance, rng, request.n_jobs, request.progress)
+        to_be_learnt = request.learning.fixed.noise_variance is None  # from left-out residuals
+        given = (self.kernel, self.part, self.data, request.tolerance, rng, request.n_jobs, request.progress)
+        return solve_mean(*given, with_signs=to_be_learnt)
 
     @property
     def kernel(self) -> Kernel:

@@ -219,20 +219,21 @@ def solve_mean(
     rng: np.random.RandomState,
     n_jobs: int | None,
     progress: Progress | None,
+    with_signs: bool = True,
 ) -> ExactMean | None:
     """The exact mean, as precise as a divergence of `tolerance` asks for and better; None where that is out of reach.
 
-    `kernel` has the short scales, and `part` the long ones.
+    `kernel` has the short scales, and `part` the long ones. `with_signs`, left-out variances can be had of it, too.
     """
     features = () if part is None else part.features
     try:
         system = System.of(kernel, features, data.X, data.noise, rng, n_jobs, MOST_PAIRS)
     except (ValueError, MemoryError):  # too many pairs of points that matter to each other
         return None
-    solution = system.solve(
-        np.column_stack([data.y, signs(len(data.X))]), RESIDUAL * min(tolerance, 1.0) ** 0.5, progress
-    )
+    k = data.y.shape[1]
+    right = np.column_stack([data.y, signs(len(data.X))]) if with_signs else data.y
+    solution = system.solve(right, RESIDUAL * min(tolerance, 1.0) ** 0.5, progress)
     if not solution.converged.all():
         return None
-    weights, solved_signs = solution.x[:, :-N_SIGNS], solution.x[:, -N_SIGNS:]
+    weights, solved_signs = solution.x[:, :k], solution.x[:, k:] if with_signs else None
     return ExactMean(kernel, data.X, weights, features, system.Phi.T @ weights, n_jobs, solved_signs)
