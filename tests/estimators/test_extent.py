@@ -64,7 +64,7 @@ def nothing_said():
 @pytest.mark.parametrize("name", MODELS)
 def test_gaps_are_named_by_row_and_column(name):
     pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(X, columns=["east", "north"])
+    frame = pd.DataFrame(X.copy(), columns=["east", "north"])
     frame.iloc[7, 1] = np.nan
     with pytest.raises(ValueError, match=r"Input X contains NaN in row 7, column 'north' \(counted from 0\)\. Drop"):
         MODELS[name].fit(frame, Y)
@@ -79,7 +79,7 @@ def test_gaps_are_named_by_row_and_column(name):
 
 def test_times_are_refused_with_a_way_out():
     pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(X, columns=["a", "b"]).assign(when=pd.date_range("2024-01-01", periods=60))
+    frame = pd.DataFrame(X.copy(), columns=["a", "b"]).assign(when=pd.date_range("2024-01-01", periods=60))
     with pytest.raises(ValueError, match=r"Column 'when' of ExactGPRegressor holds times: .* np\.timedelta64"):
         nf.ExactGPRegressor(**FIXED).fit(frame, Y)
     frame["when"] = (frame["when"] - frame["when"].min()) / np.timedelta64(1, "D")
