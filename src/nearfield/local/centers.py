@@ -126,19 +126,25 @@ def middle(X: Floats) -> Floats:
 
 def sorted_groups(rows: Integers) -> tuple[Integers, Integers]:
     """Order of rows (n, d) in which like are together, and where each group starts."""
+    keys = _keys(rows)
+    if keys is None:
+        _, keys = group_rows(rows)
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    return order, np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+
+
+def _keys(rows: Integers) -> Integers | None:
+    """One number per row (n, d), in the order of the rows; None where there are too many for that."""
     low = rows.min(axis=0)
     extent = (rows.max(axis=0) - low).astype(np.float64) + 1
     if not np.prod(extent) < 2.0**62:
-        _, owner = group_rows(rows)
-        order = np.argsort(owner, kind="stable")
-        return order, np.searchsorted(owner[order], np.arange(owner.max() + 1))
+        return None
     keys = np.zeros(len(rows), dtype=np.int64)
     for j, count in enumerate(extent.astype(np.int64)):
         keys *= count
         keys += rows[:, j] - low[j]
-    order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    return order, np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    return keys
 
 
 def middles_of_groups(X: Floats, owner: Integers, n_groups: int) -> Floats:
@@ -154,11 +160,9 @@ def group_rows(rows: Integers) -> tuple[Integers, Integers]:
     """Distinct rows, and for each row the place of its like among them; faster than `numpy.unique` along an axis."""
     if len(rows) == 0:
         return rows, np.empty(0, dtype=np.int64)
-    low = rows.min(axis=0)
-    extent = (rows.max(axis=0) - low).astype(np.float64) + 1
-    if np.prod(extent) < 2.0**62:
-        strides = np.concatenate([np.cumprod(extent[::-1])[-2::-1], [1.0]]).astype(np.int64)
-        _, first, inverse = np.unique((rows - low) @ strides, return_index=True, return_inverse=True)
+    keys = _keys(rows)
+    if keys is not None:
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         return rows[first], inverse
     distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
     return distinct, inverse.reshape(-1)
