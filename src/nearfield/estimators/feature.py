@@ -423,6 +423,12 @@ class FeatureGPRegressor(JointGPRegressor):
 
     # ---- left out ------------------------------------------------------------------------------------------------
 
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        if "_rows_kept" in state:  # a pickle of a few features must not hold all data
+            state = {**state, "_rows_kept": None}
+        return state
+
     def _training_rows(self) -> tuple[Floats, Floats, Floats]:
         if self._rows_kept is None or is_tensor(self._rows_kept[0]):
             raise ValueError(NO_ROWS)
