@@ -551,9 +551,9 @@ def test_a_pickle_does_not_hold_the_training_data():
     rng = np.random.default_rng(0)
     X, y = rng.uniform(size=(5000, 2)), rng.standard_normal(5000)
     given = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1}
-    model = FeatureGPRegressor(FourierFeatures(20, random_state=0), **given).fit(X, y)
+    model = nf.FeatureGPRegressor(nf.FourierFeatures(20, random_state=0), **given).fit(X, y)
     assert len(model.loo_) == 5000
-    again = pickle.dumps(FeatureGPRegressor(FourierFeatures(20, random_state=0), **given).fit(X, y))
+    again = pickle.dumps(nf.FeatureGPRegressor(nf.FourierFeatures(20, random_state=0), **given).fit(X, y))
     assert len(again) < X.nbytes
     with pytest.raises(ValueError, match="keeps no training rows"):
         _ = pickle.loads(again).loo_
