@@ -3,28 +3,88 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.spatial import cKDTree
 
-from nearfield.hyperparameters.blocks import BLOCK_SIZE, LARGEST_SINGLE_BLOCK, make_blocks, near_and_far
-from nearfield.hyperparameters.likelihood import packed_distances
+from nearfield.hyperparameters.blocks import (
+    LARGEST_SINGLE_BLOCK,
+    N_EARLY,
+    Block,
+    joined,
+    make_blocks,
+    near_and_far,
+    stacked,
+    sum_of,
+    thinned,
+)
+from nearfield.hyperparameters.likelihood import kernel_log_likelihood
+from nearfield.kernels import Kernel
 
 
 def test_few_points_are_one_block():
     X, y = np.random.RandomState(0).rand(LARGEST_SINGLE_BLOCK, 2), np.zeros((LARGEST_SINGLE_BLOCK, 1))
-    (block,) = make_blocks(X, y, None, 64, False, np.random.RandomState(0))
+    (block,) = make_blocks(X, y, None, False, np.random.RandomState(0))
     assert np.array_equal(block.X, X)
-    assert_allclose(block.squared_distances, packed_distances(X))
+    assert block.n_given == 0
 
 
-def test_many_points_are_blocks_of_different_points():
+def test_many_points_are_each_in_one_cell_given_earlier_ones():
     rng = np.random.RandomState(0)
     X = rng.rand(3000, 2)
     y, weights = X[:, :1] * 2, X[:, 1] + 0.5
-    blocks = make_blocks(X, y, weights, 16, False, rng)
-    assert len(blocks) == 16
+    blocks = make_blocks(X, y, weights, False, rng)
+    own = np.concatenate([block.X[block.n_given :] for block in blocks])
+    assert len(own) == len(X)
+    assert len(np.unique(own, axis=0)) == len(X)
+    earlier = set()
     for block in blocks:
-        assert 0.8 * BLOCK_SIZE < len(block.X) <= BLOCK_SIZE
-        assert len(np.unique(block.X, axis=0)) == len(block.X)
+        points = list(map(tuple, block.X))
+        assert set(points[: block.n_given]) <= earlier
+        earlier |= set(points[block.n_given :])
         assert_allclose(block.y, block.X[:, :1] * 2)
         assert_allclose(block.noise_factors, 1 / (block.X[:, 1] + 0.5))
+    assert blocks[0].n_given == 0
+    assert sum(block.size for block in blocks) == len(X)
+
+
+def test_too_many_blocks_are_early_ones_and_a_sample_that_stands_for_the_others(monkeypatch):
+    monkeypatch.setattr("nearfield.hyperparameters.blocks.MOST", 128)
+    rng = np.random.RandomState(0)
+    X = rng.rand(5000, 2)
+    blocks = make_blocks(X, X[:, :1], None, False, rng)
+    assert len(blocks) == 128
+    assert all(block.share == 1 for block in blocks[:N_EARLY])
+    assert blocks[-1].share > 1
+    assert sum(block.size for block in blocks) == pytest.approx(len(X))
+    few = thinned(blocks, 16, 40)
+    assert len(few) == 40
+    assert sum(block.size for block in few) == pytest.approx(len(X))
+
+
+def test_early_blocks_together_are_their_exact_likelihood():
+    rng = np.random.RandomState(0)
+    X, weights = rng.rand(2000, 2), rng.uniform(0.5, 2, 2000)
+    blocks = make_blocks(X, X[:, :1], weights, False, rng)[:4]
+    block, kernel = joined(blocks), Kernel.gaussian(0.3)
+    assert block.n_given == 0
+    assert block.size == sum(b.size for b in blocks)
+    # so far each cell is given all earlier points, and the product of conditional likelihoods is the joint one
+    value, gradient = sum_of(stacked([block], False), map)(kernel, 0.1)
+    expected, expected_gradient = sum_of(stacked(blocks, False), map)(kernel, 0.1)
+    assert value == pytest.approx(expected, rel=1e-10)
+    assert_allclose(gradient, expected_gradient, rtol=1e-8)
+
+
+@pytest.mark.parametrize("by_column", [False, True])
+def test_stacks_add_up_what_blocks_are_one_by_one(by_column):
+    rng = np.random.RandomState(0)
+    sizes = [(9, 3), (9, 3), (12, 0), (9, 5), (9, 3)]
+    blocks = [
+        Block(rng.rand(n, 2), rng.rand(n, 2), rng.uniform(0.5, 2, n), n_given, rng.uniform(0.5, 2))
+        for n, n_given in sizes
+    ]
+    kernel = Kernel(np.array([[0.2, 0.4], [1.0, 2.0]])[:, : 2 if by_column else 1], np.array([1.0, 0.3]))
+    parts = [kernel_log_likelihood(kernel, 0.1, b.X, b.y, b.noise_factors, b.n_given) for b in blocks]
+    value, gradient = sum_of(stacked(blocks, by_column), map)(kernel, 0.1)
+    assert value == pytest.approx(sum(b.share * v for b, (v, _) in zip(blocks, parts, strict=True)), rel=1e-12)
+    assert_allclose(gradient, sum(b.share * g for b, (_, g) in zip(blocks, parts, strict=True)), rtol=1e-10)
 
 
 def test_a_block_has_the_nearest_points_and_some_from_everywhere():
@@ -43,15 +103,7 @@ def test_with_a_length_scale_per_column_neighbours_do_not_depend_on_units():
     rng = np.random.RandomState(0)
     X, y = rng.rand(2000, 2), np.zeros((2000, 1))
     small, large = (
-        make_blocks(points, y, None, 4, True, np.random.RandomState(1)) for points in (X, X * np.array([1.0, 1e9]))
+        make_blocks(points, y, None, True, np.random.RandomState(1)) for points in (X, X * np.array([1.0, 1e9]))
     )
     for a, b in zip(small, large, strict=True):
         assert_allclose(a.X * np.array([1.0, 1e9]), b.X)
-        assert a.squared_distances is None
-
-
-@pytest.mark.parametrize("n", [LARGEST_SINGLE_BLOCK + 1, 1300])
-def test_just_above_the_limit_there_are_not_more_blocks_than_points_for_them(n):
-    X = np.random.RandomState(0).rand(n, 1)
-    blocks = make_blocks(X, X, None, 1000, False, np.random.RandomState(0))
-    assert len(blocks) <= 4 * n / BLOCK_SIZE + 1

@@ -330,15 +330,18 @@ def test_where_no_start_can_be_evaluated_a_guess_is_used_and_said():
 
 def test_a_start_from_which_not_all_blocks_can_be_evaluated_gives_way_to_the_next():
     X, y = draw(240, 1, 0.15, 1.0, 0.1, 0)
-    blocks = [Block(X[i::24], y[i::24], None, None) for i in range(24)]
+    blocks = [Block(X[i::24], y[i::24]) for i in range(24)]
 
-    def likelihood(some, kernel, noise):
-        length = float(np.log(kernel.length_scales[0, 0]))
-        if len(some) < len(blocks):  # the longest start is the best, and there is no slope
-            return length, np.zeros(3)
-        if length > np.log(0.1):
-            raise LinAlgError
-        return -((length + 4) ** 2), np.array([-2 * (length + 4), 0.0, 0.0])
+    def likelihood(some):
+        def evaluate(kernel, noise):
+            length = float(np.log(kernel.length_scales[0, 0]))
+            if len(some) < len(blocks):  # the longest start is the best, and there is no slope
+                return length, np.zeros(3)
+            if length > np.log(0.1):
+                raise LinAlgError
+            return -((length + 4) ** 2), np.array([-2 * (length + 4), 0.0, 0.0])
+
+        return evaluate
 
     learned = maximise_composite_likelihood(
         LearningData(X, y, None, blocks, Extents(spacing=0.001, least=0.001, median=0.5, extent=1.0), likelihood),

@@ -7,8 +7,9 @@ from threadpoolctl import threadpool_limits
 
 import nearfield as nf
 from nearfield.features.gradients import is_differentiable, length_scale_gradients
-from nearfield.hyperparameters.likelihood import feature_log_likelihood, kernel_log_likelihood, packed_distances
+from nearfield.hyperparameters.likelihood import feature_log_likelihood, kernel_log_likelihood
 from nearfield.kernels import Kernel
+from nearfield.kernels.families import FAMILIES
 
 RNG = np.random.RandomState(0)
 X = RNG.uniform(-1, 1, (23, 3))
@@ -86,33 +87,34 @@ def test_targets_may_be_whole_or_of_single_precision():
             assert np.array_equal(gradient, expected[1])
 
 
-def test_distances_given_are_those_used():
-    value, gradient = kernel_log_likelihood(Kernel.gaussian(0.8, 1.3), 0.2, X, Y[1], None, packed_distances(2 * X))
-    expected, expected_gradient = kernel_log_likelihood(Kernel.gaussian(0.4, 1.3), 0.2, X, Y[1])
-    assert_allclose(value, expected, rtol=1e-12)
-    assert_allclose(gradient, expected_gradient, rtol=1e-10)
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("columns", [1, 3])
+def test_the_conditional_likelihood_is_a_difference_of_joint_ones(family, columns):
+    scales = np.array([[0.5, 0.9, 0.7], [2.0, 3.0, 2.5]])[:, :columns]
+    kernel = Kernel(scales, np.array([1.0, 0.5]), family)
+    factors = np.random.RandomState(0).uniform(0.5, 2, len(X))
+    joint = kernel_log_likelihood(kernel, 0.2, X, Y[3], factors)
+    given = kernel_log_likelihood(kernel, 0.2, X[:9], Y[3][:9], factors[:9])
+    value, gradient = kernel_log_likelihood(kernel, 0.2, X, Y[3], factors, 9)
+    assert_allclose(value, joint[0] - given[0], rtol=1e-12)
+    assert_allclose(gradient, joint[1] - given[1], rtol=1e-9, atol=1e-10)
 
+    def at(theta):
+        lengths, variances = np.exp(theta[: 2 * columns]).reshape(2, columns), np.exp(theta[2 * columns : -1])
+        return kernel_log_likelihood(Kernel(lengths, variances, family), np.exp(theta[-1]), X, Y[3], factors, 9)[0]
 
-def test_distances_computed_before_change_nothing():
-    kernel = KERNELS["two scales"]
-    with_them = kernel_log_likelihood(kernel, 0.2, X, Y[1], None, packed_distances(X))
-    without = kernel_log_likelihood(kernel, 0.2, X, Y[1])
-    assert with_them[0] == without[0]
-    assert np.array_equal(with_them[1], without[1])
-    # with a length scale per column they are of no use, and are not used
-    columns = KERNELS["per column"]
-    assert (
-        kernel_log_likelihood(columns, 0.2, X, Y[1], None, packed_distances(X))[0]
-        == kernel_log_likelihood(columns, 0.2, X, Y[1])[0]
-    )
+    theta = np.log(np.concatenate([scales.ravel(), [1.0, 0.5, 0.2]]))
+    steps = 1e-5 * np.eye(len(theta))
+    differences = [(at(theta + step) - at(theta - step)) / 2e-5 for step in steps]
+    assert_allclose(gradient, differences, rtol=1e-5, atol=1e-6)
 
 
 def test_inputs_are_not_modified():
-    distances = packed_distances(X)
-    before = X.copy(), Y[3].copy(), distances.copy()
-    kernel_log_likelihood(KERNELS["isotropic"], 0.2, X, Y[3], None, distances)
-    kernel_log_likelihood(KERNELS["per column"], 0.2, X, Y[3])
-    for array, copy in zip((X, Y[3], distances), before, strict=True):
+    before = X.copy(), Y[3].copy()
+    for kernel in (KERNELS["isotropic"], KERNELS["per column"]):
+        kernel_log_likelihood(kernel, 0.2, X, Y[3])
+        kernel_log_likelihood(kernel, 0.2, X, Y[3], None, 4)
+    for array, copy in zip((X, Y[3]), before, strict=True):
         assert np.array_equal(array, copy)
 
 

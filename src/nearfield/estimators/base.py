@@ -23,6 +23,7 @@ from ..common.validation import (
     check_bool,
     check_integer,
     check_n_targets,
+    check_option,
     check_positive,
     check_random_state,
     describe,
@@ -33,6 +34,7 @@ from ..common.validation import (
 from ..hyperparameters.blocks import Block
 from ..hyperparameters.learning import Fixed, Learned, LearningRequest, Progress, learn_hyperparameters
 from ..kernels import Kernel
+from ..kernels.families import FAMILIES
 from ..reporting.inputs import named_length_scales
 from ..reporting.report import Report
 from ..solvers.feature_space import FeatureSpace
@@ -60,6 +62,7 @@ class GPRegressor(Probabilistic, MultiOutputMixin, RegressorMixin, BaseEstimator
         noise_variance: float | None = None,
         ard: bool = False,
         n_scales: Any = 1,
+        kernel: str = "gaussian",
         metric: str = "auto",
         n_restarts: int = 2,
         time_budget: float = 60.0,
@@ -72,6 +75,7 @@ class GPRegressor(Probabilistic, MultiOutputMixin, RegressorMixin, BaseEstimator
         self.noise_variance = noise_variance
         self.ard = ard
         self.n_scales = n_scales
+        self.kernel = kernel
         self.metric = metric
         self.n_restarts = n_restarts
         self.time_budget = time_budget
@@ -214,6 +218,7 @@ class GPRegressor(Probabilistic, MultiOutputMixin, RegressorMixin, BaseEstimator
             self.n_jobs,
             self._check_progress(),
             self._inner_names(),
+            self._check_kernel(),
             0 if self._sphere is None else N_CHORD_COLUMNS,
         )
 
@@ -237,7 +242,7 @@ class GPRegressor(Probabilistic, MultiOutputMixin, RegressorMixin, BaseEstimator
     def _plain(self, kernel: Kernel) -> tuple[Any, Any]:
         """Length scale and signal variance as users see them; that of the sphere, in km, comes first."""
         if self._sphere is not None and kernel.length_scales.shape[1] > 1:
-            kernel = Kernel(kernel.length_scales[:, N_CHORD_COLUMNS - 1 :], kernel.variances)
+            kernel = replace(kernel, length_scales=kernel.length_scales[:, N_CHORD_COLUMNS - 1 :])
         return kernel.plain()
 
     def _check_hyperparameters(self, d: int) -> tuple[Fixed, int]:
@@ -250,6 +255,10 @@ class GPRegressor(Probabilistic, MultiOutputMixin, RegressorMixin, BaseEstimator
                 f"Got {self.signal_variance!r}."
             )
         return Fixed(lengths, variances, self._check_noise()), n_scales
+
+    def _check_kernel(self) -> str:
+        """Family of the kernel, or "auto"."""
+        return check_option(self, "kernel", ("auto", *FAMILIES))
 
     def _check_n_scales(self) -> int | None:
         """Number of Gaussians; None is to be learnt.

@@ -18,6 +18,7 @@ from ..common.fitting import all_or_nothing
 from ..common.types import Booleans, Floats
 from ..common.validation import check_bool, check_option, check_positive, describe, spawn
 from ..common.warnings import warn
+from ..features import FourierFeatures
 from ..features.gradients import is_differentiable, length_scale_gradients
 from ..hyperparameters.blocks import Block
 from ..hyperparameters.learning import maximise_feature_likelihood
@@ -125,6 +126,7 @@ class FeatureGPRegressor(JointGPRegressor):
         noise_variance: float | None = None,
         ard: bool = False,
         n_scales: Any = 1,
+        kernel: str = "gaussian",
         metric: str = "auto",
         likelihood: str = "kernel",
         n_restarts: int = 2,
@@ -140,6 +142,7 @@ class FeatureGPRegressor(JointGPRegressor):
             noise_variance=noise_variance,
             ard=ard,
             n_scales=n_scales,
+            kernel=kernel,
             metric=metric,
             n_restarts=n_restarts,
             time_budget=time_budget,
@@ -311,9 +314,15 @@ class FeatureGPRegressor(JointGPRegressor):
 
     def _fit_maps(self, X: Floats) -> None:
         maps = []
-        for scales, variance in self.kernel_.components():
+        kernel = self.kernel_.expanded()
+        is_sampled = kernel is not self.kernel_ and isinstance(self.feature_map, FourierFeatures)
+        for scales, variance in kernel.components():
             length_scale = float(scales[0]) if len(scales) == 1 else scales
-            maps.append(clone(self.feature_map).set_params(length_scale=length_scale, variance=variance).fit(X))
+            drawn = clone(self.feature_map).set_params(length_scale=length_scale, variance=variance)
+            if is_sampled:  # as many frequencies of each Gaussian as its share of the mixture
+                share = drawn.n_components * variance / kernel.variance
+                drawn.set_params(n_components=max(2 * round(0.5 * share), 2))
+            maps.append(drawn.fit(X))
         self.feature_map_: Any = maps[0] if len(maps) == 1 else maps
         self._width = sum(m.transform(X[:1]).shape[1] for m in maps)
 
@@ -326,6 +335,8 @@ class FeatureGPRegressor(JointGPRegressor):
             )
         if check_bool(self, "ard"):
             raise ValueError(f"{describe(self, 'ard')} must be False for {name}, which has no length scales to learn.")
+        if self._check_kernel() != "gaussian":
+            raise ValueError(f"{describe(self, 'kernel')} must be 'gaussian' for {name}, which is a kernel itself.")
         if self._check_n_scales() != 1:
             raise ValueError(
                 f"{describe(self, 'n_scales')} must be 1 for {name}: several scales need a map with parameters "
@@ -476,6 +487,8 @@ class FeatureGPRegressor(JointGPRegressor):
             )
         if self._check_n_scales() != 1:
             raise ValueError(f"{describe(self, 'likelihood')} must be 'kernel' where n_scales is not 1.")
+        if self._check_kernel() != "gaussian":
+            raise ValueError(f"{describe(self, 'likelihood')} must be 'kernel' where kernel is not 'gaussian'.")
 
     def _require_memory(self, n_copies: int, where: str, device: Any = "cpu") -> None:
         """Refuse maps with too many columns, `n_copies` of which are held at once besides the sums."""

@@ -160,6 +160,7 @@ class LocalGPRegressor(LearntNoise):
         noise_variance: float | None = None,
         ard: bool = False,
         n_scales: Any = "auto",
+        kernel: str = "gaussian",
         metric: str = "auto",
         tolerance: float = 1e-3,
         spacing: Any = "auto",
@@ -184,6 +185,7 @@ class LocalGPRegressor(LearntNoise):
         self.noise_variance = noise_variance
         self.ard = ard
         self.n_scales = n_scales
+        self.kernel = kernel
         self.metric = metric
         self.tolerance = tolerance
         self.spacing = spacing

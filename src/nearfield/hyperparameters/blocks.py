@@ -1,26 +1,33 @@
-"""Blocks of points whose exact likelihoods add up to the composite likelihood.
+"""Blocks of points, whose exact likelihoods add up to that of all data.
 
-A block is a point with its nearest neighbours and a few points from farther and farther away. A random subset of the
-same size would blur short length scales; the neighbours keep them, and the far points keep the long ones and the
-variance. Few of these are enough, also for several scales, and more of them do harm: real fields are rougher than
-their model, and the likelihood of far points then lengthens the scales beyond what predicts best nearby.
+The likelihood of all data is a product of conditional ones: cells of points in random order, each given all earlier
+ones. A block is a cell with the nearest of the earlier points. Late cells have near neighbours on all sides and tell
+short length scales and the noise; early ones, with neighbours far away, tell the long ones. So where there are too many
+blocks, all early ones are taken and a sample of the late ones.
+
+Where data are never in memory as a whole there is no such order, and blocks are independent of each other: a point with
+its nearest neighbours and a few points from farther and farther away, which keep the long scales and the variance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
-from .likelihood import kernel_log_likelihood, packed_distances
+from ..solvers.ordered_cells import ordered_cells
+from .likelihood import Stack, squared_differences
 from .space import Extents, spreads_of
 
 LARGEST_SINGLE_BLOCK = 1000  # points whose exact likelihood is still cheap
-BLOCK_SIZE = 256
+CELL_POINTS, N_EARLIER = 16, 48  # points of a block: its own, and those that are given
+STACK_NUMBERS = 65_536  # of matrices that are evaluated together, so that they stay in the cache
+N_EARLY, LEAST, MOST = 64, 512, 4096  # blocks: early ones, and all of them
+
+BLOCK_SIZE = 256  # of independent blocks
 NEAR = int(0.95 * BLOCK_SIZE)  # points of a block that are nearest neighbours,
 FAR = BLOCK_SIZE - NEAR  # and others
 
@@ -31,21 +38,52 @@ class Block:
 
     X: Floats  # (n, d)
     y: Floats  # (n, k)
-    noise_factors: Floats | None  # for this and the next see `likelihood.kernel_log_likelihood`
-    squared_distances: Floats | None
+    noise_factors: Floats | None = None  # (n,); see `likelihood.kernel_log_likelihood`
+    n_given: int = 0  # so many of the first points are given, and the likelihood is that of the others
+    share: float = 1.0  # number of blocks that it stands for
 
     @classmethod
-    def of(cls, X: Floats, y: Floats, weights: Floats | None, ard: bool) -> Block:
-        """Block of points with sample weights (n,); with `ard`, their distances are different ones at each step."""
-        return cls(X, y, None if weights is None else 1.0 / weights, None if ard else packed_distances(X))
+    def of(cls, X: Floats, y: Floats, weights: Floats | None, n_given: int = 0, share: float = 1.0) -> Block:
+        """Block of points with sample weights (n,)."""
+        return cls(X, y, None if weights is None else 1.0 / weights, n_given, share)
 
-    def log_likelihood(self, kernel: Kernel, noise_variance: float) -> tuple[float, Floats]:
-        """See `likelihood.kernel_log_likelihood`."""
-        return kernel_log_likelihood(kernel, noise_variance, self.X, self.y, self.noise_factors, self.squared_distances)
+    @property
+    def size(self) -> float:
+        """Number of targets whose likelihood it is, and stands for."""
+        return self.share * (len(self.y) - self.n_given) * int(self.y.shape[1])
 
 
-Likelihood = Callable[[list[Block], Kernel, float], tuple[float, Floats]]
+def stacked(blocks: Sequence[Block], by_column: bool) -> list[Stack]:
+    """Blocks side by side, those of equal shape together; `by_column` where each column has a length scale."""
+    groups: dict[tuple[int, int, bool], list[Block]] = {}
+    for block in blocks:
+        groups.setdefault((len(block.X), block.n_given, block.noise_factors is None), []).append(block)
+    stacks = []
+    for (n, n_given, is_plain), group in groups.items():
+        size = max(STACK_NUMBERS // (n * n), 1)
+        for start in range(0, len(group), size):
+            part = group[start : start + size]
+            factors = None if is_plain else np.stack([np.asarray(block.noise_factors) for block in part])
+            X, y = np.stack([block.X for block in part]), np.stack([block.y for block in part])
+            shares = np.array([block.share for block in part])
+            stacks.append(Stack(squared_differences(X, by_column), y, factors, n_given, shares))
+    return stacks
+
+
+Evaluation = Callable[[Kernel, float], tuple[float, Floats]]
 """Sum of the log likelihoods of some blocks at a kernel and a noise variance, and its gradient."""
+
+Likelihood = Callable[[list[Block]], Evaluation]
+
+
+def sum_of(stacks: list[Stack], run: Callable[..., Iterable[tuple[float, Floats]]]) -> Evaluation:
+    """Sum over stacks, with `run` for `map`."""
+
+    def evaluate(kernel: Kernel, noise_variance: float) -> tuple[float, Floats]:
+        values, gradients = zip(*run(lambda stack: stack(kernel, noise_variance), stacks), strict=True)
+        return sum(values), np.sum(gradients, axis=0)
+
+    return evaluate
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,29 +95,74 @@ class LearningData:
     weights: Floats | None = None  # (n,): the noise variance of point i is `noise_variance / weights[i]`
     blocks: list[Block] | None = None  # blocks to learn from; None makes them of `X` and `y`
     extents: Extents | None = None  # lengths of the data, where they are known already
-    likelihood: Likelihood | None = None  # evaluates that of several blocks at once, elsewhere than here
+    likelihood: Likelihood | None = None  # evaluates blocks elsewhere than here
 
-    def make_blocks(self, n_blocks: int, ard: bool, rng: np.random.RandomState, tied: int = 0) -> list[Block]:
-        """The blocks there are, or else so many new ones."""
-        return self.blocks or make_blocks(self.X, self.y, self.weights, n_blocks, ard, rng, tied)
+    def with_blocks(self, ard: bool, rng: np.random.RandomState, tied: int = 0) -> LearningData:
+        """The same with blocks, which are made where there are none; see `make_blocks`."""
+        if self.blocks is not None:
+            return self
+        return replace(self, blocks=make_blocks(self.X, self.y, self.weights, ard, rng, tied))
 
 
 def make_blocks(
-    X: Floats, y: Floats, weights: Floats | None, n_blocks: int, ard: bool, rng: np.random.RandomState, tied: int = 0
+    X: Floats,
+    y: Floats,
+    weights: Floats | None,
+    ard: bool,
+    rng: np.random.RandomState,
+    tied: int = 0,
+    metric: Floats | None = None,
 ) -> list[Block]:
-    """Blocks of the composite likelihood; all data as a single block where they are few."""
+    """Blocks of all data, in their random order; a single one where they are few.
+
+    Neighbours are those in columns divided by `metric` (d,). Without it, and with a length scale per column, they are
+    those in columns of unit spread, the first `tied` ones taken together.
+    """
     n = len(X)
     if n <= LARGEST_SINGLE_BLOCK:
-        groups = [np.arange(n)]
-    else:
-        # With a length scale per column, neighbours are those in columns of unit spread.
-        scale = spreads_of(X, tied) if ard else np.ones(X.shape[1])
-        scaled = X / np.where(scale > 0, scale, 1.0)
-        tree = cKDTree(scaled)
-        groups = near_and_far(
-            n, n_blocks, rng, lambda seeds, k: tree.query(scaled[seeds], k=k)[1], lambda chosen: scaled[chosen]
-        )
-    return [Block.of(X[g], y[g], None if weights is None else weights[g], ard) for g in groups]
+        return [Block.of(X, y, weights)]
+    if metric is None:
+        metric = spreads_of(X, tied) if ard else np.ones(X.shape[1])
+    scaled = X / np.where(metric > 0, metric, 1.0)
+    most = max(2 * MOST // X.shape[1], LEAST) if ard else MOST  # differences of each column are held
+    cells = ordered_cells(scaled, CELL_POINTS, N_EARLIER, rng, None, choose=lambda count: _chosen(count, N_EARLY, most))
+    sizes = [len(cell.own) for cell in cells]
+    share = (n - sum(sizes[:N_EARLY])) / max(sum(sizes[N_EARLY:]), 1)
+
+    def block(i: int) -> Block:
+        rows = cells[i].points
+        own = None if weights is None else weights[rows]
+        return Block.of(X[rows], y[rows], own, len(cells[i].earlier), share if i >= N_EARLY else 1.0)
+
+    return [block(i) for i in range(len(cells))]
+
+
+def _chosen(n: int, n_early: int, most: int) -> Integers:
+    """Which of `n` blocks to take: the first `n_early`, and of the others, evenly, so that there are at most `most`."""
+    if n <= most:
+        return np.arange(n)
+    late = n_early + ((np.arange(most - n_early) + 0.5) * (n - n_early) / (most - n_early)).astype(np.int64)
+    return np.concatenate([np.arange(n_early), late])
+
+
+def thinned(blocks: list[Block], n_early: int, most: int) -> list[Block]:
+    """At most `most` of blocks that are in order: all early ones, and a sample of the others, which stand for them."""
+    if len(blocks) <= most:
+        return blocks
+    chosen = [blocks[i] for i in _chosen(len(blocks), n_early, most)]
+    late = chosen[n_early:]
+    factor = sum(block.size for block in blocks[n_early:]) / sum(block.size for block in late)
+    return chosen[:n_early] + [replace(block, share=factor * block.share) for block in late]
+
+
+def joined(blocks: list[Block]) -> Block:
+    """One block of the points of several, without those that are given."""
+    rows = [slice(block.n_given, None) for block in blocks]
+    factors = None
+    if blocks[0].noise_factors is not None:
+        factors = np.concatenate([np.asarray(b.noise_factors)[r] for b, r in zip(blocks, rows, strict=True)])
+    X = np.concatenate([block.X[r] for block, r in zip(blocks, rows, strict=True)])
+    return Block(X, np.concatenate([block.y[r] for block, r in zip(blocks, rows, strict=True)]), factors)
 
 
 def near_and_far(

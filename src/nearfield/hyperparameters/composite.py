@@ -1,28 +1,35 @@
-"""The composite likelihood and its maximum, for kernels of a given number of Gaussians.
+"""The likelihood of blocks and its maximum, for kernels of a given number of components.
 
-Up to about a thousand points the exact marginal likelihood is maximised. Beyond, the *composite* likelihood takes its
-place: the sum of the exact likelihoods of a few dozen blocks of neighbouring and farther points (see `blocks`).
+Starts are compared on few blocks, the best is followed on more of them, and the end is on all: from there, where the
+curvature is known, a few steps of Newton's method are enough.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 
 import numpy as np
+from scipy.linalg import LinAlgError
 
 from ..common.threads import n_threads, single_threaded_blas, thread_map, worker_threads
 from ..common.types import Floats
-from .blocks import Block, LearningData, Likelihood
+from ..kernels import Kernel
+from .blocks import N_EARLY, Block, Evaluation, LearningData, Likelihood, joined, stacked, sum_of, thinned
 from .learned import Learned
-from .optimiser import Optimum, maximise
+from .likelihood import kernel_log_likelihood
+from .optimiser import Optimum, maximise, polish
 from .request import LearningRequest, Progress
 from .space import Space
 
-N_BLOCKS = 64
-COARSE_BLOCKS = 12  # of them, to compare starts
+N_BLOCKS = 64  # independent ones
+TO_COMPARE, TO_FOLLOW = (16, 48), (64, 256)  # early blocks, and all of them, of those that are in order
+ASIDE, LEAST_ASIDE = 1024, 128  # blocks to judge by: at most, and at least
+DIFFERENCE = 1e-3  # step of its finite differences
 
 
 def maximise_composite_likelihood(
@@ -33,45 +40,53 @@ def maximise_composite_likelihood(
     n_scales: int,
     max_iterations: int = 200,
     simplify: bool = False,
+    starts: list[tuple[Kernel, float]] | None = None,
 ) -> Learned:
-    """Maximise the likelihood over all hyperparameters that are not given.
+    """Maximise the likelihood of some of the blocks over all hyperparameters that are not given.
 
     Parameters
     ----------
     n_scales : int
-        Number of Gaussians, where given hyperparameters do not tell.
+        Number of components, where given hyperparameters do not tell.
     max_iterations : int
         Steps from the best start.
     simplify : bool
-        Drop the Gaussians that vanish or coincide.
+        Drop the components that vanish or coincide.
+    starts : list of pairs or None
+        Kernels and noise variances to start from; None takes those of `Space`.
     """
     began = time.perf_counter()
-    space = Space.of(data.X, data.y, request.fixed, n_scales, request.ard, data.extents, request.tied)
+    space = _space(data, request, n_scales)
     if not space.free.any():
         return Learned(*space.unpack(space.given))
     if space.is_degenerate:
         return Learned(*space.unpack(space.fallback()))
 
-    blocks = data.make_blocks(N_BLOCKS, len(space.columns) > 1, rng, request.tied)
-    deadline = began + request.time_budget
-    objective = _Objective(space, deadline, n_threads(request.n_jobs), request.progress, data.likelihood)
-    coarse = blocks[:: max(len(blocks) // COARSE_BLOCKS, 1)]
-    optima = objective.compare(coarse, space.starts(request.n_restarts, rng))
+    blocks = data.with_blocks(len(space.columns) > 1, rng, request.tied).blocks or []
+    objective = _Objective.of(space, data, request, began)
+    if starts is None:
+        vectors = space.starts(request.n_restarts, rng)
+    else:
+        vectors = [space.vector(*start) for start in starts]
+        if n_scales == 2:
+            vectors += space.starts(0, rng)[:1]
+    optima = objective.compare(_some(blocks, *TO_COMPARE), vectors)
+    followed = _some(blocks, *TO_FOLLOW)
     refined = []
     for optimum in sorted(optima, key=lambda optimum: optimum.value, reverse=True):
-        refined.append(objective.refine(blocks, optimum.point, max_iterations))
+        refined.append(objective.refine(followed, optimum.point, max_iterations))
         if np.isfinite(refined[-1].value):  # otherwise not all blocks can be evaluated there
             break
     final = max(refined, key=lambda optimum: optimum.value)
     theta = space.sorted(space.filled(final.point))
     kernel, noise = space.unpack(theta)
-    kernel = kernel.simplified(noise) if simplify else kernel
+    kernel = kernel.simplified(noise, space.spread) if simplify else kernel
     return Learned(
         kernel,
         noise,
         final.value,
-        len(blocks),
-        sum(len(block.X) for block in blocks) // len(blocks),
+        len(followed),
+        sum(len(block.X) for block in followed) // len(followed),
         sum(optimum.n_evaluations for optimum in (*optima, *refined)),
         time.perf_counter() - began,
         final.converged,
@@ -79,9 +94,91 @@ def maximise_composite_likelihood(
     )
 
 
+def finish(learned: Learned, data: LearningData, request: LearningRequest, rng: np.random.RandomState) -> Learned:
+    """Go to the maximum on all blocks from that of some, and say how sure the hyperparameters are."""
+    began = time.perf_counter()
+    space = _space(data, request, learned.kernel.n_scales)
+    if not space.free.any() or space.is_degenerate or not np.isfinite(learned.log_likelihood):
+        return learned
+    blocks = data.with_blocks(len(space.columns) > 1, rng, request.tied).blocks or []
+    objective = _Objective.of(space, data, request, began)
+    theta = space.vector(learned.kernel, learned.noise_variance)
+    some = _some(blocks, *TO_FOLLOW)
+    if any(block.n_given for block in blocks):  # long scales are told by the early ones: together, they are exact
+        blocks, some = ([joined(part[:N_EARLY]), *part[N_EARLY:]] for part in (blocks, some))
+    with objective.running(blocks) as run:
+        curvature = objective.curvature(some, theta[space.free], run)
+        if curvature is None:
+            return learned
+        size = sum(block.size for block in blocks)
+        if len(blocks) > 1 and data.likelihood is None:
+            optimum = objective.polish(blocks, theta[space.free], curvature, size, run)
+            theta = space.sorted(space.filled(optimum.point))
+            kernel, noise = space.unpack(theta)
+            learned = replace(
+                learned,
+                kernel=kernel,
+                noise_variance=noise,
+                log_likelihood=optimum.value,
+                n_blocks=len(blocks),
+                n_evaluations=learned.n_evaluations + optimum.n_evaluations,
+                converged=optimum.converged,
+                on_bounds=space.on_bounds(kernel, noise),
+            )
+            curvature = np.asarray(optimum.curvature)
+    return replace(
+        learned,
+        standard_errors=space.standard_errors(curvature * size),
+        seconds=learned.seconds + time.perf_counter() - began,
+    )
+
+
+def gains(better: Learned, worse: Learned, data: LearningData, request: LearningRequest) -> tuple[float, float]:
+    """What one gains over another, in nats per target, and its standard error.
+
+    It is that of blocks which have not been learnt from, where there are enough of them.
+    """
+    blocks = data.blocks or []
+    followed = _some(blocks, *TO_FOLLOW)
+    used = {id(block.X) for block in followed}
+    aside = [block for block in blocks if id(block.X) not in used]
+    blocks = thinned(aside, 0, ASIDE) if len(aside) >= LEAST_ASIDE else followed
+    sizes = np.array([block.size for block in blocks])
+
+    def values(learned: Learned) -> Floats:
+        noise = max(learned.noise_variance, 1e-12 * learned.kernel.variance)
+
+        def value(block: Block) -> float:
+            try:
+                one = kernel_log_likelihood(learned.kernel, noise, block.X, block.y, block.noise_factors, block.n_given)
+            except LinAlgError:
+                return -np.inf
+            return block.share * one[0]
+
+        return np.array(thread_map(value, blocks, request.n_jobs))
+
+    differences = values(better) - values(worse)
+    mean = float(differences.sum() / sizes.sum())
+    spread = differences - mean * sizes
+    return mean, float(np.sqrt(np.sum(spread**2)) / sizes.sum())
+
+
+def _space(data: LearningData, request: LearningRequest, n_scales: int) -> Space:
+    return Space.of(
+        data.X, data.y, request.fixed, n_scales, request.ard, data.extents, request.tied, family=request.family
+    )
+
+
+def _some(blocks: list[Block], n_early: int, most: int) -> list[Block]:
+    """Some of the blocks, where they are in order; of independent ones, few enough as they are, a few to compare."""
+    if any(block.n_given for block in blocks):
+        return thinned(blocks, n_early, most)
+    return blocks[:: max(len(blocks) // 12, 1)] if most == TO_COMPARE[1] else blocks
+
+
 @dataclass(frozen=True, eq=False)
 class _Objective:
-    """Likelihood per point of some blocks, and its maximum.
+    """Likelihood per target of some blocks, and its maximum.
 
     BLAS has one thread throughout: starts, and then blocks, are what runs side by side.
     """
@@ -93,6 +190,21 @@ class _Objective:
     likelihood: Likelihood | None
     lock: Any = field(default_factory=Lock)
 
+    @classmethod
+    def of(cls, space: Space, data: LearningData, request: LearningRequest, began: float) -> _Objective:
+        deadline = began + request.time_budget
+        return cls(space, deadline, n_threads(request.n_jobs), request.progress, data.likelihood)
+
+    @contextmanager
+    def running(self, blocks: list[Block]) -> Iterator[Any]:
+        """What maps a function over blocks, in threads where there are several."""
+        if len(blocks) == 1 or self.likelihood is not None:
+            with single_threaded_blas():
+                yield map
+        else:
+            with worker_threads(self.n_threads) as run:
+                yield run
+
     def compare(self, blocks: list[Block], starts: list[Floats]) -> list[Optimum]:
         """Take a few steps from each start."""
         stages = [f"start {i + 1} of {len(starts)}" for i in range(len(starts))]
@@ -100,47 +212,72 @@ class _Objective:
 
         def from_start(item: tuple[Floats, str]) -> Optimum:
             start, stage = item
-            return self._maximise(blocks, start[free], stage, 20, 1e-6, map)
+            return self._maximise(blocks, start[free], stage, 20, 1e-5, map)
 
         return thread_map(from_start, zip(starts, stages, strict=True), self.n_threads)
 
     def refine(self, blocks: list[Block], start: Floats, max_iterations: int) -> Optimum:
         """Go all the way to the maximum."""
-        if len(blocks) == 1 or self.likelihood is not None:
-            with single_threaded_blas():
-                return self._maximise(blocks, start, "refine", max_iterations, 1e-8, map)
-        with worker_threads(self.n_threads) as run:
-            return self._maximise(blocks, start, "refine", max_iterations, 1e-8, run)
+        with self.running(blocks) as run:
+            return self._maximise(blocks, start, "refine", max_iterations, 1e-9 if len(blocks) == 1 else 1e-7, run)
+
+    def polish(self, blocks: list[Block], start: Floats, curvature: Floats, size: float, run: Any) -> Optimum:
+        """Go to the maximum from near it."""
+        return polish(
+            self._function(blocks, run),
+            start,
+            self.space.bounds,
+            curvature,
+            size,
+            deadline=self.deadline,
+            progress=lambda done, value: self._report("all data", done, value),
+        )
+
+    def curvature(self, blocks: list[Block], point: Floats, run: Any) -> Floats | None:
+        """Minus the second derivatives (p, p) per target, by differences of gradients; None where there are none."""
+        objective = self._function(blocks, run)
+        steps = DIFFERENCE * np.eye(len(point))
+        upper = np.array([high for _, high in self.space.bounds])
+        steps[point + DIFFERENCE > upper] *= -1.0
+        try:
+            here = objective(point)[1]
+            H = np.array([(here - objective(point + step)[1]) / step.sum() for step in steps])
+        except LinAlgError:
+            return None
+        symmetric: Floats = 0.5 * (H + H.T)
+        return symmetric
+
+    def _function(self, blocks: list[Block], run: Any) -> Any:
+        """Value and gradient per target, as a function of the free entries."""
+        size = sum(block.size for block in blocks)
+        evaluate = self._evaluation(blocks, run)
+
+        def objective(values: Floats) -> tuple[float, Floats]:
+            kernel, noise = self.space.unpack(self.space.filled(values))
+            value, gradient = evaluate(kernel, max(noise, self.space.noise_floor))
+            return value / size, self.space.free_gradient(gradient) / size
+
+        return objective
+
+    def _evaluation(self, blocks: list[Block], run: Any) -> Evaluation:
+        if self.likelihood is not None:
+            return self.likelihood(blocks)
+        return sum_of(stacked(blocks, len(self.space.columns) > 1), run)
 
     def _maximise(
         self, blocks: list[Block], start: Floats, stage: str, max_iterations: int, tolerance: float, run: Any
     ) -> Optimum:
-        size = sum(block.y.size for block in blocks)
-
-        def objective(values: Floats) -> tuple[float, Floats]:
-            value, gradient = self._evaluate(blocks, self.space.filled(values), run)
-            return value / size, self.space.free_gradient(gradient) / size
-
-        def report(done: float, value: float) -> None:
-            if self.progress is not None:
-                with self.lock:  # several starts may report at once
-                    self.progress(f"learning: {stage}", done, value)
-
         return maximise(
-            objective,
+            self._function(blocks, run),
             start,
             self.space.bounds,
             max_iterations=max_iterations,
             tolerance=tolerance,
             deadline=self.deadline,
-            progress=report,
+            progress=lambda done, value: self._report(stage, done, value),
         )
 
-    def _evaluate(self, blocks: list[Block], theta: Floats, run: Any) -> tuple[float, Floats]:
-        kernel, noise = self.space.unpack(theta)
-        noise = max(noise, self.space.noise_floor)
-        if self.likelihood is not None:
-            return self.likelihood(blocks, kernel, noise)
-
-        values, gradients = zip(*run(lambda block: block.log_likelihood(kernel, noise), blocks), strict=True)
-        return sum(values), np.sum(gradients, axis=0)
+    def _report(self, stage: str, done: float, value: float) -> None:
+        if self.progress is not None:
+            with self.lock:  # several starts may report at once
+                self.progress(f"learning: {stage}", done, value)

@@ -69,10 +69,12 @@ class Learned:
     seconds: float = 0.0
     converged: bool = True
     on_bounds: tuple[OnBound, ...] = ()  # estimates that sit on a bound
+    compared: tuple[tuple[str, float], ...] = ()  # kernels that were compared, and their likelihoods
+    standard_errors: Floats | None = None  # of the logarithms of length scales, variances and noise; NaN where given
 
     def rescaled(self, units: Floats) -> Learned:
         """What learning from the same data finds where their columns are multiplied by `units` (d,)."""
-        kernel = Kernel(self.kernel.length_scales * units, self.kernel.variances)
+        kernel = replace(self.kernel, length_scales=self.kernel.length_scales * units)
         return replace(self, kernel=kernel, on_bounds=tuple(e for b in self.on_bounds for e in b.rescaled(units)))
 
     def bounds_in_words(self, columns: Sequence[str] | None = None) -> list[str]:

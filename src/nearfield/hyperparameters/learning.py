@@ -12,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from ..common.types import Booleans, Floats
 from ..common.warnings import warn
 from .blocks import Block, LearningData
-from .composite import maximise_composite_likelihood
+from .composite import finish, maximise_composite_likelihood
+from .families import compare_families
 from .learned import Learned, OnBoundWarning, not_converged_message, on_bounds_message
 from .likelihood import feature_log_likelihood
 from .optimiser import maximise
@@ -62,17 +63,31 @@ def learn(data: LearningData, request: LearningRequest, rng: np.random.RandomSta
         data = replace(data, X=data.X[:1], y=data.y[:1])  # there is nothing to look at the others for
     if request.ard and fixed.length_scales is not None and fixed.length_scales.shape[1] < data.X.shape[1]:
         warn("ard=True has no effect where length_scale is given: give one length scale per column instead.")
-    if wanted == 1 or fixed.length_scales is not None or fixed.variances is not None:
-        learned = maximise_composite_likelihood(data, request, rng, n_scales=request.n_given)
+    if not fixed.is_complete:
+        data = data.with_blocks(request.ard, rng, request.tied)
+    if request.family != "auto":
+        learned = _learn_family(data, request, rng)
+    elif fixed.is_complete:
+        learned = _learn_family(data, replace(request, family="gaussian"), rng)
+    else:
+        learned = compare_families(data, request, lambda one: _learn_family(data, one, rng))
+    learned = finish(learned, data, replace(request, family=learned.kernel.family), rng)
+    if request.is_one_kernel:
         _warn_of(learned, request)
         return learned
-    learned = learn_with_scales(data, request, rng)
     n_scales = learned.kernel.n_scales
     # A further scale on its bound says no more than that it is one too many.
     _warn_of(learned if n_scales == 1 else replace(learned, on_bounds=()), request)
     if wanted is not None and n_scales < wanted:
         warn(f"n_scales={wanted}, but the data tell only {n_scales} apart; those are kept.")
     return learned
+
+
+def _learn_family(data: LearningData, request: LearningRequest, rng: np.random.RandomState) -> Learned:
+    """Learn with a kernel of one family, from some of the blocks."""
+    if request.is_one_kernel:
+        return maximise_composite_likelihood(data, request, rng, n_scales=request.n_given)
+    return learn_with_scales(data, request, rng)
 
 
 def _warn_of(learned: Learned, request: LearningRequest) -> None:

@@ -7,26 +7,26 @@ scale (component by component, column by column), every signal variance, the noi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.spatial.distance import cdist
 
-from ..common.types import Floats
+from ..common.types import Floats, Integers
 from ..kernels import Kernel
+from ..kernels.families import FAMILIES
 from ..solvers import linalg
 from ..solvers.factors import LOG_2PI
 
 
 def kernel_log_likelihood(
-    kernel: Kernel,
-    noise_variance: float,
-    X: Floats,
-    y: Floats,
-    noise_factors: Floats | None = None,
-    squared_distances: Floats | None = None,
+    kernel: Kernel, noise_variance: float, X: Floats, y: Floats, noise_factors: Floats | None = None, n_given: int = 0
 ) -> tuple[float, Floats]:
     """Log marginal likelihood of `y ~ N(0, K + noise_variance * diag(noise_factors))`, and its gradient.
+
+    With `n_given`, that of the other rows conditional on the first so many.
 
     Parameters
     ----------
@@ -35,8 +35,6 @@ def kernel_log_likelihood(
         Centred targets, independent of each other.
     noise_factors : ndarray of shape (n,) or None
         Factors of the noise variance; None is 1 everywhere.
-    squared_distances : ndarray of shape (n (n + 1) / 2,) or None
-        What `packed_distances(X)` gives, to save its computation where the kernel has one length scale for all columns.
 
     Returns
     -------
@@ -48,65 +46,113 @@ def kernel_log_likelihood(
     LinAlgError
         Where the covariance matrix is not positive definite.
     """
-    n, k = y.shape
-    q = kernel.length_scales.shape[1]
-    noise = noise_variance if noise_factors is None else noise_variance * noise_factors
-    if q > 1:
-        squared_distances = None
-    elif squared_distances is None:
-        squared_distances = packed_distances(X)
-
-    components = [_component(X, scales, variance, squared_distances) for scales, variance in kernel.components()]
-    K = components[0].copy()
-    for component in components[1:]:
-        K += component
-    diagonal = linalg.packed_diagonal(n)
-    K[diagonal] += noise
-    if not linalg.packed_cholesky(K, n):
-        raise LinAlgError("The covariance matrix is not positive definite.")
-    half = linalg.packed_solve(K, np.array(y, dtype=np.float64, order="F"))
-    log_determinant = 2.0 * float(np.sum(np.log(K[diagonal])))
-    value = -0.5 * (float(np.sum(half * half)) + k * (log_determinant + n * LOG_2PI))
-    alpha = linalg.packed_solve(K, half, transposed=True)
-    # With M = sum_t alpha_t alpha_t' - k K^-1, a derivative is half the sum of the entries of M * dK.
-    M = linalg.packed_rank_update(linalg.packed_inverse(K, n), alpha, -k)
-
-    length_gradient = np.empty((len(components), q))
-    variance_gradient = np.empty(len(components))
-    for j, component in enumerate(components):
-        scales = kernel.length_scales[j]
-        component *= M
-        variance_gradient[j] = component.sum() - 0.5 * component[diagonal].sum()
-        if squared_distances is not None:
-            length_gradient[j, 0] = np.vdot(component, squared_distances) / scales[0] ** 2
-        else:
-            length_gradient[j] = _column_sums((X - X.mean(axis=0)) / scales, component)
-    noise_gradient = 0.5 * float(np.sum(M[diagonal] * noise))
-    return value, np.concatenate([length_gradient.ravel(), variance_gradient, [noise_gradient]])
+    factors = None if noise_factors is None else noise_factors[None]
+    return Stack(squared_differences(X[None], kernel.length_scales.shape[1] > 1), y[None], factors, n_given)(
+        kernel, noise_variance
+    )
 
 
-def packed_distances(X: Floats) -> Floats:
-    """Squared distances of the rows of `X` as a packed matrix (see `linalg`)."""
-    return linalg.pack(cdist(X, X, "sqeuclidean").T)
+def squared_differences(X: Floats, by_column: bool) -> Floats:
+    """Squared differences of the rows of `X` (B, n, d), by column (B, P, d) or summed (B, P, 1).
+
+    They are packed matrices of `P = n (n + 1) / 2` entries; see `linalg`.
+    """
+    if not by_column:
+        return np.stack([linalg.pack(cdist(x, x, "sqeuclidean").T) for x in X])[:, :, None]
+    first, second = _packed_pairs(X.shape[1])
+    differences = X[:, first] - X[:, second]
+    differences *= differences
+    return differences
 
 
-def _component(X: Floats, scales: Floats, variance: float, squared_distances: Floats | None) -> Floats:
-    if squared_distances is not None:
-        component: Floats = squared_distances * (-0.5 / scales[0] ** 2)
-    else:
-        component = packed_distances(X / scales)
-        component *= -0.5
-    np.exp(component, out=component)
-    component *= variance
-    return component
+@lru_cache(maxsize=64)
+def _packed_pairs(n: int) -> tuple[Integers, Integers]:
+    """Row and column of each entry of a packed matrix, each of shape (P,)."""
+    numbers = np.arange(float(n * n)).reshape(n, n)
+    entries = linalg.pack(np.tril(numbers)).astype(np.int64)
+    return entries // n, entries % n
 
 
-def _column_sums(Z: Floats, component: Floats) -> Floats:
-    """Half the sum over all pairs, `0.5 sum_ab P_ab (z_a - z_b)^2`, for each column of `Z`, as a matrix product."""
-    lower = linalg.unpack_lower(component, len(Z))  # each pair once; where a = b there is nothing to add
-    sums = lower.sum(axis=0) + lower.sum(axis=1)
-    result: Floats = sums @ (Z * Z) - 2 * np.einsum("ac,ac->c", Z, lower @ Z)
-    return result
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Sets of points, of as many each, whose likelihoods are added up; see `kernel_log_likelihood`.
+
+    Attributes
+    ----------
+    squares : ndarray of shape (B, P, q)
+        What `squared_differences` gives.
+    y : ndarray of shape (B, n, k)
+    noise_factors : ndarray of shape (B, n) or None
+    n_given : int
+    shares : ndarray of shape (B,) or None
+        Factors of the terms of the sum.
+    """
+
+    squares: Floats
+    y: Floats
+    noise_factors: Floats | None = None
+    n_given: int = 0
+    shares: Floats | None = None
+
+    def __call__(self, kernel: Kernel, noise_variance: float) -> tuple[float, Floats]:
+        """Value, and gradient (J * q + J + 1,)."""
+        q = self.squares.shape[2]
+        if kernel.length_scales.shape[1] != q:
+            raise ValueError(f"The kernel must have {q} length scales per component.")
+        family, diagonal = FAMILIES[kernel.family], linalg.packed_diagonal(self.y.shape[1])
+        components, slopes = [], []
+        for scales, variance in kernel.components():
+            squares = self.squares[:, :, 0] / scales[0] ** 2 if q == 1 else self.squares @ (1.0 / scales**2)
+            component, slope = family.with_slope(squares)
+            component *= variance
+            if slope is not component:
+                slope *= variance
+            components.append(component)
+            slopes.append(slope)
+        K = components[0].copy()
+        for component in components[1:]:
+            K += component
+        noise = noise_variance if self.noise_factors is None else noise_variance * self.noise_factors
+        K[:, diagonal] += noise
+        shares = np.ones(len(K)) if self.shares is None else self.shares
+        value = sum(share * self._overwritten(K[i], self.y[i]) for i, share in enumerate(shares))
+        K *= shares[:, None]
+        lengths, variances = np.empty((len(components), q)), np.empty(len(components))
+        on_diagonal = K[:, diagonal]
+        for j, (component, slope) in enumerate(zip(components, slopes, strict=True)):
+            variances[j] = np.vdot(component, K) - 0.5 * np.vdot(component[:, diagonal], on_diagonal)
+            slope *= K
+            lengths[j] = slope.ravel() @ self.squares.reshape(-1, q) / kernel.length_scales[j] ** 2
+        noise_gradient = 0.5 * float(np.sum(on_diagonal * noise))
+        return float(value), np.concatenate([lengths.ravel(), variances, [noise_gradient]])
+
+    def _overwritten(self, K: Floats, y: Floats) -> float:
+        """Log likelihood for a packed covariance matrix, overwritten with `M`.
+
+        A derivative is half the sum of `M * dK`; `M = sum_t alpha_t alpha_t' - k K^-1`, less that of the given rows.
+        """
+        (n, k), n_given, diagonal = y.shape, self.n_given, linalg.packed_diagonal(len(y))
+        if not linalg.packed_cholesky(K, n):
+            raise LinAlgError("The covariance matrix is not positive definite.")
+        log_determinant = 2.0 * float(np.sum(np.log(K[diagonal[n_given:]])))
+        half = linalg.packed_solve(K, np.array(y, dtype=np.float64, order="F"))
+        own = half[n_given:].copy()
+        value: float = -0.5 * (float(np.vdot(own, own)) + k * (log_determinant + (n - n_given) * LOG_2PI))
+        if n_given == 0:
+            alpha = linalg.packed_solve(K, half, transposed=True)
+            linalg.packed_rank_update(linalg.packed_inverse(K, n), alpha, -k)
+            return value
+        # Inverses of all rows and of those given differ by U' U, with U the last rows of the inverse factor.
+        right = np.zeros((n, k + n - n_given), order="F")
+        right[:, :k] = half
+        right[n_given:, k:].flat[:: n - n_given + 1] = 1.0
+        linalg.packed_solve(K, right, transposed=True)
+        alpha = right[:, :k].copy(order="F")
+        right[:, :k] -= right[:, k:] @ own  # that of the given rows
+        if k > 1:
+            right[:, k:] *= k**0.5
+        linalg.packed_rank_update(linalg.packed_rank_update(K, right, 0.0), alpha, -1.0)
+        return value
 
 
 def feature_log_likelihood(

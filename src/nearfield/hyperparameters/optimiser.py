@@ -22,6 +22,7 @@ class Optimum:
     value: float  # objective there, minus infinity if it could nowhere be evaluated
     converged: bool = False
     n_evaluations: int = 0
+    curvature: Floats | None = None  # (p, p): about minus the second derivatives of the objective there
 
 
 def maximise(
@@ -84,3 +85,81 @@ def maximise(
     ended = result.success or "ABNORMAL" in str(result.message)
     converged = bool(ended and np.isfinite(best.value) and time.perf_counter() <= deadline)
     return replace(best, converged=converged, n_evaluations=n_evaluations)
+
+
+ENOUGH = 0.05  # nats of the whole likelihood that are not worth a step: estimates are uncertain by half a nat each
+MOST_STEPS = 25
+LONGEST = 1.0  # step of a logarithm
+SHORTEST = 1e-3  # share of a step that is still tried
+
+
+def polish(
+    objective: Callable[[Floats], tuple[float, Floats]],
+    start: Floats,
+    bounds: Sequence[tuple[float, float]],
+    curvature: Floats,
+    size: float,
+    *,
+    deadline: float = math.inf,
+    progress: Callable[[float, float], None] | None = None,
+) -> Optimum:
+    """Maximise from near the maximum, by Newton's method with a curvature that is corrected on the way.
+
+    Parameters
+    ----------
+    objective : callable
+        See `maximise`; per target.
+    curvature : ndarray of shape (p, p)
+        About minus the second derivatives of the objective.
+    size : float
+        Number of targets. The end is where less than `ENOUGH` is left to gain.
+    """
+    lower, upper = np.array(bounds).T
+    H = _definite(curvature)
+    value, gradient = objective(start)
+    best = Optimum(start, value, n_evaluations=1)
+    for i in range(MOST_STEPS):
+        point = best.point
+        is_free = ~(((point <= lower) & (gradient < 0)) | ((point >= upper) & (gradient > 0)))
+        step = np.zeros(len(point))
+        step[is_free] = np.linalg.solve(H[np.ix_(is_free, is_free)], gradient[is_free])
+        if 0.5 * float(gradient @ step) * size < ENOUGH:
+            return replace(best, converged=True, curvature=H)
+        step *= min(1.0, LONGEST / float(np.abs(step).max()))
+        share, before = 1.0, best
+        while share >= SHORTEST:
+            trial = np.clip(point + share * step, lower, upper)
+            best = replace(best, n_evaluations=best.n_evaluations + 1)
+            try:
+                value, slope = objective(trial)
+            except LinAlgError:
+                value = -np.inf
+            if value > before.value:
+                H = _corrected(H, trial - point, gradient - slope)
+                best, gradient = replace(best, point=trial, value=value), slope
+                break
+            share *= 0.3
+        else:  # rounding errors leave no way up
+            return replace(best, converged=True, curvature=H)
+        if progress is not None:
+            progress(min((i + 1) / 5, 1.0), best.value)
+        if time.perf_counter() > deadline:
+            break
+    return replace(best, curvature=H)
+
+
+def _definite(H: Floats) -> Floats:
+    """Positive definite matrix like `H`: directions of next to no curvature, or of the wrong sign, get some."""
+    values, vectors = np.linalg.eigh(H)
+    floor = 1e-4 * max(float(np.abs(values).max()), 1e-12)
+    result: Floats = (vectors * np.maximum(values, floor)) @ vectors.T
+    return result
+
+
+def _corrected(H: Floats, step: Floats, change: Floats) -> Floats:
+    """`H` after Broyden, Fletcher, Goldfarb and Shanno: it maps `step` to `change`, if that is curved as it should."""
+    if float(step @ change) <= 1e-12 * float(np.linalg.norm(step) * np.linalg.norm(change)):
+        return H
+    image = H @ step
+    result: Floats = H - np.outer(image, image) / (step @ image) + np.outer(change, change) / (step @ change)
+    return result

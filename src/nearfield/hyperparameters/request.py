@@ -38,4 +38,10 @@ class LearningRequest:
     n_jobs: int | None = None  # threads; None uses every core
     progress: Progress | None = None
     columns: Sequence[str] | None = None  # names of the columns of the data, for warnings
+    family: str = "gaussian"  # of the kernel; "auto" compares some
     tied: int = 0  # with `ard`, so many of the first columns share a length scale: x, y and z of the earth
+
+    @property
+    def is_one_kernel(self) -> bool:
+        """Whether the number of components is told, by itself or by what is given."""
+        return self.n_scales == 1 or self.fixed.length_scales is not None or self.fixed.variances is not None

@@ -1,4 +1,4 @@
-"""How many length scales the data ask for: learnt with one, two, three, and judged on blocks kept aside."""
+"""How many components the data ask for: one more, and one more, as long as the likelihood gains enough."""
 
 from __future__ import annotations
 
@@ -6,76 +6,89 @@ import time
 from dataclasses import replace
 
 import numpy as np
-from scipy.linalg import LinAlgError
 
-from ..common.threads import thread_map
-from .blocks import Block, LearningData
-from .composite import N_BLOCKS, maximise_composite_likelihood
+from ..common.types import Floats
+from ..kernels import Kernel
+from .blocks import LARGEST_SINGLE_BLOCK, LearningData
+from .composite import gains, maximise_composite_likelihood
 from .learned import Learned
 from .request import LearningRequest
 
-MAX_SCALES = 3
-N_BLOCKS_ASIDE = 32
-LEAST_GAIN = 2e-3  # nats per point that a further scale must gain on blocks kept aside
+MAX_SCALES = 5
+LEAST_GAIN = 1e-3  # nats per target that a further scale must gain
+APART = 3.0  # factor between the length scales that one is split into
 
 
 def learn_with_scales(data: LearningData, request: LearningRequest, rng: np.random.RandomState) -> Learned:
-    """Learn length scales and variances, the number of Gaussians included.
+    """Learn length scales and variances, the number of components included.
 
-    `request.n_scales` is more than 1, or None to learn it. Gaussians that vanish or coincide are dropped in either
-    case. Of the hyperparameters the noise variance may be given. Blocks are to learn from and to judge by.
+    `request.n_scales` is more than 1, or None to learn it. Components that vanish or coincide are dropped in either
+    case. Of the hyperparameters the noise variance may be given.
     """
     began = time.perf_counter()
-    blocks = data.make_blocks(N_BLOCKS + N_BLOCKS_ASIDE, request.ard, rng, request.tied)
-    used, aside = _divided(blocks)
+    data = data.with_blocks(request.ard, rng, request.tied)
 
-    def with_scales(J: int) -> Learned:
+    def with_scales(J: int, before: Learned | None) -> Learned:
         left = max(request.time_budget - (time.perf_counter() - began), 1.0)
         return maximise_composite_likelihood(
-            replace(data, blocks=used),
+            data,
             replace(request, time_budget=left),
             rng,
             n_scales=J,
-            max_iterations=200 if J == 1 else 80,  # with several scales there are directions that hardly matter
+            max_iterations=200 if J == 1 else 40,  # with several scales there are directions that hardly matter
             simplify=True,
+            starts=_with_one_more(before) if before is not None and before.kernel.n_scales == J - 1 else None,
         )
 
-    if request.n_scales is not None:
-        best = with_scales(request.n_scales)
-    else:
-        best = with_scales(1)
-        for J in range(2, MAX_SCALES + 1):
-            if time.perf_counter() - began > 0.6 * request.time_budget:
-                break
-            further = with_scales(J)
-            if further.kernel.n_scales < J or not _is_better(further, best, used, aside, request.n_jobs):
-                break
+    best = with_scales(1, None)
+    n_evaluations = best.n_evaluations
+    for J in range(2, (request.n_scales or MAX_SCALES) + 1):
+        further = with_scales(J, best)
+        n_evaluations += further.n_evaluations
+        if request.n_scales is not None:
+            best = max(best, further, key=lambda learned: learned.log_likelihood)
+        elif further.kernel.n_scales < J or not _is_better(further, best, data, request):
+            break
+        else:
             best = further
-    return replace(best, seconds=time.perf_counter() - began)
+    return replace(best, seconds=time.perf_counter() - began, n_evaluations=n_evaluations)
 
 
-def _divided(blocks: list[Block]) -> tuple[list[Block], list[Block]]:
-    """Two blocks of three to learn from and the third aside; a single block is for both."""
-    if len(blocks) < 6:
-        return blocks, []
-    return [b for i, b in enumerate(blocks) if i % 3 != 2], blocks[2::3]
+def _with_one_more(learned: Learned) -> list[tuple[Kernel, float]]:
+    """Kernels of one component more to start from, and noise variances.
+
+    The largest in two, a longer one, a shorter one out of noise, and one between the two that are farthest apart.
+    """
+    kernel, noise_variance = learned.kernel, learned.noise_variance
+    scales, variances = kernel.length_scales, kernel.variances
+    j = int(np.argmax(variances))
+    halves = np.delete(variances, j), np.full(2, 0.5 * variances[j])
+    split = np.concatenate([np.delete(scales, j, axis=0), scales[[j]] / APART**0.5, scales[[j]] * APART**0.5])
+    tenth = 0.1 * variances.sum()
+    starts = [
+        (replace(kernel, length_scales=split, variances=np.concatenate(halves)), noise_variance),
+        (_joined(kernel, scales[[-1]] * APART, tenth), noise_variance),
+        (_joined(kernel, scales[[0]] / APART, 0.5 * noise_variance + 0.1 * tenth), 0.5 * noise_variance),
+    ]
+    if len(scales) > 1:
+        steps = np.log(scales[1:] / scales[:-1])
+        i = int(np.argmax(steps.mean(axis=1)))
+        middle = (variances[i] * variances[i + 1]) ** 0.5
+        starts.append((_joined(kernel, scales[[i]] * np.exp(0.5 * steps[i]), 0.5 * middle), noise_variance))
+    return starts
 
 
-def _is_better(further: Learned, best: Learned, used: list[Block], aside: list[Block], n_jobs: int | None) -> bool:
-    """Whether a further scale pays: on blocks kept aside, or where there are none by Schwarz's criterion."""
-    if not aside:
-        n = sum(block.y.size for block in used)
-        extra = (1 + further.kernel.length_scales.shape[1]) * (further.kernel.n_scales - best.kernel.n_scales)
-        return bool((further.log_likelihood - best.log_likelihood) * n > 0.5 * extra * np.log(n))
-    gains = np.array(
-        thread_map(lambda block: (_value(further, block) - _value(best, block)) / block.y.size, aside, n_jobs)
+def _joined(kernel: Kernel, scales: Floats, variance: float) -> Kernel:
+    return replace(
+        kernel,
+        length_scales=np.concatenate([kernel.length_scales, scales]),
+        variances=np.append(kernel.variances, variance),
     )
-    return bool(gains.mean() > max(LEAST_GAIN, gains.std(ddof=1) / len(gains) ** 0.5))
 
 
-def _value(learned: Learned, block: Block) -> float:
-    noise = max(learned.noise_variance, 1e-12 * learned.kernel.variance)
-    try:
-        return block.log_likelihood(learned.kernel, noise)[0]
-    except LinAlgError:
-        return -np.inf
+def _is_better(further: Learned, best: Learned, data: LearningData, request: LearningRequest) -> bool:
+    """Whether a further scale pays: its gain is clear beside its error, beyond Schwarz's criterion, and worth it."""
+    gain, error = gains(further, best, data, request)
+    n = data.y.size
+    extra = (1 + further.kernel.length_scales.shape[1]) * (further.kernel.n_scales - best.kernel.n_scales)
+    return bool(gain > max(LEAST_GAIN if n > LARGEST_SINGLE_BLOCK else 0.0, error, 0.5 * extra * np.log(n) / n))

@@ -76,6 +76,7 @@ class Space:
     lower: Floats
     upper: Floats
     leaders: Integers  # for each entry the one that it is equal to: itself, or the first of those tied to it
+    family: str = "gaussian"  # of the kernel
 
     @classmethod
     def of(
@@ -87,6 +88,7 @@ class Space:
         ard: bool,
         extents: Extents | None = None,
         tied: int = 0,
+        family: str = "gaussian",
     ) -> Space:
         """Space for points `X` (n, d) and centred targets `y` (n, k); `extents` where they are known already.
 
@@ -120,7 +122,7 @@ class Space:
         leaders = np.arange(len(given))
         for j in range(J if q > 1 else 0):
             leaders[j * q : j * q + tied] = j * q
-        return cls(fixed, extents, columns, spread, is_degenerate, J, given, lower, upper, leaders)
+        return cls(fixed, extents, columns, spread, is_degenerate, J, given, lower, upper, leaders, family)
 
     @property
     def free(self) -> Booleans:
@@ -157,6 +159,7 @@ class Space:
         kernel = Kernel(
             np.exp(theta[: J * q]).reshape(J, q) if lengths is None else lengths,
             np.exp(theta[J * q : -1]) if variances is None else variances,
+            self.family,
         )
         return kernel, float(np.exp(theta[-1])) if noise is None else noise
 
@@ -168,6 +171,23 @@ class Space:
         lengths, variances = theta[: J * q].reshape(J, q), theta[J * q : -1]
         order = np.argsort(lengths.mean(axis=1))
         return np.concatenate([lengths[order].ravel(), variances[order], theta[-1:]])
+
+    def vector(self, kernel: Kernel, noise_variance: float) -> Floats:
+        """The inverse of `unpack`, within the bounds."""
+        noise = np.log(max(noise_variance, np.finfo(float).tiny))
+        theta = np.concatenate([np.log(kernel.length_scales).ravel(), np.log(kernel.variances), [noise]])
+        return np.where(np.isnan(self.given), theta.clip(self.lower, self.upper), self.given)[self.leaders]
+
+    def standard_errors(self, information: Floats) -> Floats:
+        """Standard errors of all entries, from the information matrix of the free ones; NaN where it has none."""
+        values, vectors = np.linalg.eigh(information)
+        is_known = values > 1e-9 * max(float(values[-1]), 1e-300)
+        variances = np.sum(vectors[:, is_known] ** 2 / values[is_known], axis=1)
+        variances[np.sum(vectors[:, ~is_known] ** 2, axis=1) > 1e-3] = np.nan
+        result = np.full(len(self.given), np.nan)
+        result[self.free] = np.sqrt(variances)
+        errors: Floats = result[self.leaders]
+        return errors
 
     def fallback(self) -> Floats:
         """Whole vector where there is nothing to learn from."""

@@ -1,14 +1,14 @@
-r"""The kernel: a sum of Gaussians, of which one is the plain case.
+r"""The kernel: a sum of Gaussians, of which one is the plain case, or of kernels of another family.
 
-.. math:: k(x, x') = \sum_j v_j \exp\left(-\tfrac12 \sum_c (x_c - x'_c)^2 / l_{jc}^2\right)
+.. math:: k(x, x') = \sum_j v_j \, c\left(\sum_c (x_c - x'_c)^2 / l_{jc}^2\right), \qquad c(s) = e^{-s / 2}
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
 from typing import Any
 
 import array_api_compat
@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from ..common.arrays import Array, like, namespace
+from .expansions import matern_mixture, rational_quadratic_mixture
+from .families import ACCURACY, ALPHA, FAMILIES
 
 COINCIDE = 1.25  # length scales closer than this factor are one
 VANISH = 1e-3  # share of all variance below which a component says nothing
@@ -24,17 +26,20 @@ VANISH = 1e-3  # share of all variance below which a component says nothing
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """Immutable sum of `J` Gaussians.
+    """Immutable sum of `J` Gaussians, or kernels of another family.
 
     Attributes
     ----------
     length_scales : ndarray of shape (J, 1) or (J, d)
         One row per component; one column, or one per input column.
     variances : ndarray of shape (J,)
+    family : str
+        Of all components; see `families`.
     """
 
     length_scales: NDArray[np.float64]
     variances: NDArray[np.float64]
+    family: str = "gaussian"
 
     @classmethod
     def gaussian(cls, length_scale: ArrayLike, variance: float = 1.0) -> Kernel:
@@ -49,12 +54,27 @@ class Kernel:
 
     @property
     def n_scales(self) -> int:
-        """Number of Gaussians `J`."""
+        """Number of components `J`."""
         return len(self.variances)
 
     def parameters(self) -> dict[str, Any]:
-        """Keyword arguments `length_scale`, `signal_variance` and `n_scales` of an estimator with this kernel."""
-        return {"length_scale": self.length_scales, "signal_variance": self.variances, "n_scales": self.n_scales}
+        """Keyword arguments of an estimator with this kernel."""
+        return {
+            "length_scale": self.length_scales,
+            "signal_variance": self.variances,
+            "n_scales": self.n_scales,
+            "kernel": self.family,
+        }
+
+    def expanded(self) -> Kernel:
+        """The same as a sum of Gaussians, to about a thousandth of the variance; shortest length scales first."""
+        if self.family == "gaussian":
+            return self
+        ratios, shares = _expansion(self.family)
+        scales = np.concatenate([scales * ratios[:, None] for scales in self.length_scales])
+        variances = np.concatenate([variance * shares for variance in self.variances])
+        order = np.argsort(np.log(scales).mean(axis=1), kind="stable")
+        return Kernel(scales[order], variances[order])
 
     def plain(self) -> tuple[Any, Any]:
         """Length scale and signal variance as users see them: numbers where there is one, else arrays.
@@ -66,8 +86,12 @@ class Kernel:
             return scales, self.variances
         return (float(scales[0]) if scales.ndim == 1 else scales[0]), float(self.variances[0])
 
-    def simplified(self, noise_variance: float) -> Kernel:
-        """The same without components that vanish, and with those that coincide made one; shortest scales first."""
+    def simplified(self, noise_variance: float, spread: float = np.inf) -> Kernel:
+        """The same without components that vanish, and with those that coincide made one; shortest scales first.
+
+        Components vanish beside all variance, but at most `spread`, that of the data: a long one may have far more.
+        """
+        whole = min(float(self.variances.sum()) + noise_variance, spread)
         order = np.argsort(np.exp(np.log(self.length_scales).mean(axis=1)))
         scales, variances = self.length_scales[order], self.variances[order]
         kept: list[int] = []
@@ -75,9 +99,9 @@ class Kernel:
         for j in range(len(merged)):
             if kept and np.all(np.abs(np.log(scales[j] / scales[kept[-1]])) < np.log(COINCIDE)):
                 merged[kept[-1]] += merged[j]
-            elif merged[j] > VANISH * (variances.sum() + noise_variance) or (j == len(merged) - 1 and not kept):
+            elif merged[j] > VANISH * whole or (j == len(merged) - 1 and not kept):
                 kept.append(j)
-        return Kernel(scales[kept], merged[kept])
+        return replace(self, length_scales=scales[kept], variances=merged[kept])
 
     def components(self) -> Iterator[tuple[NDArray[np.float64], float]]:
         """Length scales and variance of each Gaussian."""
@@ -98,7 +122,7 @@ class Kernel:
         """
         if self.length_scales.shape[1] > 1:
             parts = (
-                _gaussian(squared_distances(X / like(scales, X), Y / like(scales, Y)), 1.0, variance)
+                self._component(squared_distances(X / like(scales, X), Y / like(scales, Y)), 1.0, variance)
                 for scales, variance in self.components()
             )
             return reduce(operator.iadd, parts)
@@ -107,21 +131,25 @@ class Kernel:
         distances = squared_distances(X / unit, Y / unit)
         last = self.n_scales - 1
         parts = (
-            _gaussian(distances if j == last else +distances, float(scales[0]) / unit, variance)
+            self._component(distances if j == last else +distances, float(scales[0]) / unit, variance)
             for j, (scales, variance) in enumerate(self.components())
         )
         return reduce(operator.iadd, parts)
 
+    def _component(self, squared_distances: Array, length_scale: float, variance: float) -> Array:
+        """One component; NumPy arrays are overwritten, since these matrices are what fills the memory."""
+        K = FAMILIES[self.family].correlation(squared_distances, 1.0 / length_scale**2)
+        if isinstance(K, np.ndarray):
+            K *= variance
+            return K
+        return variance * K
 
-def _gaussian(squared_distances: Array, length_scale: float, variance: float) -> Array:
-    """Kernel of one Gaussian; NumPy arrays are overwritten, since these matrices are what fills the memory."""
-    K = squared_distances
-    if isinstance(K, np.ndarray):
-        K *= -0.5 / length_scale**2
-        np.exp(K, out=K)
-        K *= variance
-        return K
-    return variance * namespace(K).exp((-0.5 / length_scale**2) * K)
+
+@lru_cache(maxsize=16)
+def _expansion(family: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Length scales and shares of the Gaussians that a kernel of unit length scale and variance is a mixture of."""
+    nu = FAMILIES[family].smoothness
+    return rational_quadratic_mixture(ALPHA, ACCURACY) if nu is None else matern_mixture(nu, ACCURACY)
 
 
 def squared_distances(X: Array, Y: Array) -> Array:

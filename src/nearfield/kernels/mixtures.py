@@ -1,11 +1,7 @@
 r"""Rough kernels as sums of Gaussians.
 
-Matern and rational quadratic kernels are mixtures of Gaussians over all length scales,
-
-.. math:: k(r) = v \int p(\ell) \, e^{-r^2 / (2 \ell^2)} \, d\ell,
-
-with `l^2` (Matern) or `1 / l^2` (rational quadratic) following a gamma distribution. A few length scales, evenly spread
-where that distribution has its mass, with weights found by least squares, make a short sum of it.
+What `kernel="matern32"` and its like learn the length scale of, here with an accuracy and a smoothness of your choice.
+See `expansions` for how the Gaussians are found.
 """
 
 from __future__ import annotations
@@ -14,15 +10,12 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
-from scipy.special import gammaln, kv
 
 from ..common.types import Floats
 from . import Kernel
+from .expansions import matern_covariance, matern_mixture, rational_quadratic_mixture
 
-# Distances, in length scales, over which the accuracy is promised.
-DISTANCES = np.geomspace(1e-3, 1e2, 400)
-SMOOTH = 30.0  # nu from which the Matern kernel is computed as a mixture itself
+__all__ = ["matern", "matern_covariance", "rational_quadratic"]
 
 
 def matern(nu: float, length_scale: float = 1.0, variance: float = 1.0, accuracy: float = 1e-3) -> Kernel:
@@ -44,10 +37,8 @@ def matern(nu: float, length_scale: float = 1.0, variance: float = 1.0, accuracy
         estimator.
     """
     _check("nu", nu, 0.25)
-    # The square of the length scale is gamma distributed with shape nu and mean 1.
-    return _mixture(
-        nu, lambda t: nu * t - nu * np.exp(t), lambda r: matern_covariance(nu, r), length_scale, variance, accuracy
-    )
+    _check_sizes(length_scale, variance, accuracy)
+    return _scaled(*matern_mixture(float(nu), accuracy), length_scale, variance)
 
 
 def rational_quadratic(
@@ -63,65 +54,20 @@ def rational_quadratic(
         See `matern`.
     """
     _check("alpha", alpha, 0.1)
-    # The inverse square of the length scale is gamma distributed with shape alpha and mean 1.
-    return _mixture(
-        alpha,
-        lambda t: -alpha * t - alpha * np.exp(-t),
-        lambda r: (1 + r**2 / (2 * alpha)) ** -alpha,
-        length_scale,
-        variance,
-        accuracy,
-    )
+    _check_sizes(length_scale, variance, accuracy)
+    return _scaled(*rational_quadratic_mixture(float(alpha), accuracy), length_scale, variance)
 
 
-def matern_covariance(nu: float, r: Floats) -> Floats:
-    """Matern correlation at distances `r` > 0 in units of the length scale."""
-    if nu > SMOOTH:  # Bessel functions would overflow: the mean of Gaussians over the distribution of the length scale
-        t = np.linspace(-12, 12, 400) / np.sqrt(nu)
-        p = np.exp(nu * (t - np.expm1(t)))
-        mean: Floats = np.exp(-0.5 * np.asarray(r)[:, None] ** 2 * np.exp(-t)) @ (p / p.sum())
-        return mean
-    s = np.sqrt(2 * nu) * r
-    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
-        value = np.exp((1 - nu) * np.log(2) - gammaln(nu) + nu * np.log(s)) * kv(nu, s)
-    result: Floats = np.nan_to_num(value, nan=0.0)
-    return result
+def _scaled(scales: Floats, shares: Floats, length_scale: float, variance: float) -> Kernel:
+    return Kernel(length_scale * scales[:, None], variance * shares)
+
+
+def _check_sizes(length_scale: Any, variance: Any, accuracy: Any) -> None:
+    for name, value in (("length_scale", length_scale), ("variance", variance), ("accuracy", accuracy)):
+        if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+            raise ValueError(f"The {name!r} argument must be positive and finite. Got {value!r}.")
 
 
 def _check(name: str, value: Any, least: float) -> None:
     if not isinstance(value, Real) or not float(value) >= least:
         raise ValueError(f"The {name!r} argument must be a number of at least {least}. Got {value!r}.")
-
-
-def _mixture(
-    shape: float, log_density: Any, target: Any, length_scale: float, variance: float, accuracy: float
-) -> Kernel:
-    """Fewest Gaussians, evenly spread in `t = log l^2`, that reach the accuracy; weights by least squares.
-
-    `log_density` of `t` tells where the mixture has its mass; it need not be normalised. `shape` is that of the gamma
-    distribution.
-    """
-    for name, value in (("length_scale", length_scale), ("variance", variance), ("accuracy", accuracy)):
-        if not isinstance(value, Real) or not 0 < float(value) < np.inf:
-            raise ValueError(f"The {name!r} argument must be positive and finite. Got {value!r}.")
-    if shape * accuracy >= 1:  # the mixture is within 0.3 / shape of its mean
-        return Kernel.gaussian(length_scale, variance)
-    fine = np.linspace(-60.0, 60.0, 24_001)
-    log_p = log_density(fine)
-    cumulative = np.cumsum(np.exp(log_p - log_p.max()))
-    cumulative /= cumulative[-1]
-    distances = np.concatenate([[0.0], DISTANCES])
-    wanted = np.concatenate([[1.0], target(DISTANCES)])
-    emphasis = np.ones(len(distances))
-    emphasis[0] = 1e3  # the variance itself is to be right
-    for n in range(1, 60):
-        for share in (2.0, 1.0, 0.5, 0.2):  # of the accuracy: mass that may lie beyond the outermost Gaussians
-            low, high = np.interp([share * accuracy, 1 - share * accuracy], cumulative, fine)
-            t = np.linspace(low, high, n)
-            basis = np.exp(-0.5 * distances[:, None] ** 2 / np.exp(t))
-            weights, _ = nnls(basis * emphasis[:, None], wanted * emphasis)
-            weights /= weights.sum()
-            if np.max(np.abs(basis @ weights - wanted)) <= accuracy:
-                used = weights > 0
-                return Kernel(length_scale * np.exp(0.5 * t[used])[:, None], variance * weights[used])
-    raise ValueError(f"The 'accuracy' argument is out of reach: {accuracy!r}.")

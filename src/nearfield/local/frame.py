@@ -47,7 +47,8 @@ class Frame:
 
     @classmethod
     def of(cls, kernel: Kernel, noise_variance: float, offset: Array) -> Frame:
-        """Frame of a kernel in the units of the data."""
+        """Frame of a kernel in the units of the data, of which local models see a sum of Gaussians."""
+        kernel = kernel.expanded()
         unit = kernel.length_scales[0]
         scaled = Kernel(kernel.length_scales / unit, kernel.variances)
         return cls(unit, scaled, offset, Noise(noise_variance, NOISE_FLOOR * kernel.variance))

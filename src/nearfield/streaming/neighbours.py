@@ -81,7 +81,7 @@ def make_blocks(
         order = np.argsort(np.sum(((pool.X - seed) / scale) ** 2, axis=1))
         order = order[~np.isin(pool.ids[order], near.ids)]
         rows = concatenated([near, pool[order[far_ranks(len(order), rng)]]]) if len(order) else near
-        blocks.append(Block.of(rows.X, rows.targets - sampled.mean, rows.weights, ard))
+        blocks.append(Block.of(rows.X, rows.targets - sampled.mean, rows.weights))
     return blocks
 
 

@@ -15,9 +15,9 @@ from ..hyperparameters import learning as hyperparameters
 from ..hyperparameters.blocks import LARGEST_SINGLE_BLOCK, Block, LearningData, near_and_far
 from ..hyperparameters.composite import N_BLOCKS
 from ..hyperparameters.learning import Learned, LearningRequest
-from ..hyperparameters.scales import N_BLOCKS_ASIDE
 from ..hyperparameters.space import NO_EXTENTS, Extents
 from ..kernels import Kernel
+from ..kernels.families import FAMILIES
 from ..solvers.factors import LOG_2PI, inverse_of_lower
 from . import cells
 
@@ -32,8 +32,7 @@ def learn(
     if request.fixed.is_complete:  # nothing to look at the data for
         data = LearningData(np.zeros((2, X.shape[1])), np.zeros((2, 1)))
     else:
-        n_blocks = N_BLOCKS if request.n_scales == 1 else N_BLOCKS + N_BLOCKS_ASIDE
-        data = summary(X, y, weights, n_blocks, request.ard, rng)
+        data = summary(X, y, weights, N_BLOCKS, request.ard, rng)
     learned = hyperparameters.learn(data, request, rng)
     if X.dtype == torch.float32 and learned.noise_variance < FLOAT32_NOISE * learned.kernel.variance:
         raise ValueError(
@@ -64,15 +63,13 @@ def summary(
         as_doubles(y[sample]),
         blocks=[_block(X, y, weights, group) for group in groups],
         extents=_extents(scaled, rng),
-        likelihood=BlockLikelihood(X.device),
+        likelihood=lambda blocks: Stack(blocks, X.device).log_likelihood,
     )
 
 
 def _block(X: Tensor, y: Tensor, weights: Tensor | None, group: Integers) -> Block:
     rows = torch.as_tensor(group, device=X.device)
-    return Block.of(
-        as_doubles(X[rows]), as_doubles(y[rows]), None if weights is None else as_doubles(weights[rows]), ard=True
-    )
+    return Block.of(as_doubles(X[rows]), as_doubles(y[rows]), None if weights is None else as_doubles(weights[rows]))
 
 
 def _extents(X: Tensor, rng: np.random.RandomState, size: int = 1000) -> Extents:
@@ -87,23 +84,8 @@ def _extents(X: Tensor, rng: np.random.RandomState, size: int = 1000) -> Extents
     return Extents.from_neighbours(as_doubles(distances), as_doubles(queries), extent)
 
 
-class BlockLikelihood:
-    """Sum of the exact log likelihoods of blocks, and its gradient, in double precision; see `likelihood`."""
-
-    def __init__(self, device: Any) -> None:
-        self.device = device
-        self._stacked: dict[tuple[int, ...], tuple[list[Block], Stack]] = {}
-
-    def __call__(self, blocks: list[Block], kernel: Kernel, noise: float) -> tuple[float, Floats]:
-        """Value and gradient; a matrix that is not positive definite raises `LinAlgError`."""
-        key = tuple(id(block) for block in blocks)
-        if key not in self._stacked:
-            self._stacked[key] = (blocks, Stack(blocks, self.device))  # the blocks kept, so that no other has their id
-        return self._stacked[key][1].log_likelihood(kernel, noise)
-
-
 class Stack:
-    """Blocks side by side on a device, padded to the same size."""
+    """Independent blocks side by side on a device, padded to the same size; see `likelihood`."""
 
     def __init__(self, blocks: list[Block], device: Any) -> None:
         sizes = [len(block.X) for block in blocks]
@@ -125,10 +107,11 @@ class Stack:
         """Value, and gradient in the order of `likelihood`."""
         noise = noise_variance * self.factors
         squares = [self._squares(scales) for scales in kernel.length_scales]
-        components = [
-            torch.where(self.both, variance * torch.exp(-0.5 * square.sum(dim=0)), 0.0)
-            for square, variance in zip(squares, kernel.variances.tolist(), strict=True)
-        ]
+        components, slopes = [], []
+        for square, variance in zip(squares, kernel.variances.tolist(), strict=True):
+            component, slope = FAMILIES[kernel.family].with_slope(square.sum(dim=0))
+            components.append(torch.where(self.both, variance * component, 0.0))
+            slopes.append(torch.where(self.both, variance * slope, 0.0) if slope is not component else components[-1])
         K = sum(components[1:], components[0].clone())
         K.diagonal(dim1=-2, dim2=-1).add_(torch.where(self.real, noise, 1.0))
         factor, failed = torch.linalg.cholesky_ex(K)
@@ -141,10 +124,9 @@ class Stack:
         value = -0.5 * (half.square().sum() + self.n_targets * (log_determinant + self.n_points * LOG_2PI))
         M = alpha @ alpha.mT - self.n_targets * (whitener.mT @ whitener)
         lengths, variances = [], []
-        for component, square in zip(components, squares, strict=True):
-            component *= M
-            variances.append(0.5 * component.sum())
-            lengths.append(0.5 * (component * square).sum(dim=(1, 2, 3)))
+        for component, slope, square in zip(components, slopes, squares, strict=True):
+            variances.append(0.5 * (component * M).sum())
+            lengths.append(0.5 * (slope * M * square).sum(dim=(1, 2, 3)))
         diagonal = M.diagonal(dim1=-2, dim2=-1)
         noise_gradient = 0.5 * (diagonal * torch.where(self.real, noise, 0.0)).sum()
         gradient = torch.cat([*lengths, torch.stack([*variances, noise_gradient])])
