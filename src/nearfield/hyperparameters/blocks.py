@@ -5,8 +5,9 @@ ones. A block is a cell with the nearest of the earlier points. Late cells have 
 short length scales and the noise; early ones, with neighbours far away, tell the long ones. So where there are too many
 blocks, all early ones are taken and a sample of the late ones.
 
-Where data are never in memory as a whole there is no such order, and blocks are independent of each other: a point with
-its nearest neighbours and a few points from farther and farther away, which keep the long scales and the variance.
+Where data are never in memory as a whole there is no such order, and in many columns, where the nearest points are far,
+it takes too many of them. Blocks are then independent of each other: a point with its nearest neighbours and a few
+points from farther and farther away, which keep the long scales and the variance.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
@@ -23,11 +25,14 @@ from .likelihood import Stack, squared_differences
 from .space import Extents, spreads_of
 
 LARGEST_SINGLE_BLOCK = 1000  # points whose exact likelihood is still cheap
-CELL_POINTS, N_EARLIER = 16, 48  # points of a block: its own, and those that are given
 STACK_NUMBERS = 65_536  # of matrices that are evaluated together, so that they stay in the cache
-N_EARLY, LEAST, MOST = 64, 512, 4096  # blocks: early ones, and all of them
 
-BLOCK_SIZE = 256  # of independent blocks
+CELL_POINTS, N_EARLIER = 16, 48  # points of a block in order: its own, and those that are given
+N_EARLY, MOST = 64, 4096  # blocks in order: early ones, and all of them
+MOST_ORDERED_COLUMNS = 3
+
+N_BLOCKS, N_ASIDE = 64, 32  # independent blocks to learn from, and to judge by
+BLOCK_SIZE = 256
 NEAR = int(0.95 * BLOCK_SIZE)  # points of a block that are nearest neighbours,
 FAR = BLOCK_SIZE - NEAR  # and others
 
@@ -124,8 +129,9 @@ def make_blocks(
     if metric is None:
         metric = spreads_of(X, tied) if ard else np.ones(X.shape[1])
     scaled = X / np.where(metric > 0, metric, 1.0)
-    most = max(2 * MOST // X.shape[1], LEAST) if ard else MOST  # differences of each column are held
-    cells = ordered_cells(scaled, CELL_POINTS, N_EARLIER, rng, None, choose=lambda count: _chosen(count, N_EARLY, most))
+    if X.shape[1] > MOST_ORDERED_COLUMNS:
+        return _independent_blocks(X, scaled, y, weights, rng)
+    cells = ordered_cells(scaled, CELL_POINTS, N_EARLIER, rng, None, choose=lambda count: _chosen(count, N_EARLY, MOST))
     sizes = [len(cell.own) for cell in cells]
     share = (n - sum(sizes[:N_EARLY])) / max(sum(sizes[N_EARLY:]), 1)
 
@@ -135,6 +141,16 @@ def make_blocks(
         return Block.of(X[rows], y[rows], own, len(cells[i].earlier), share if i >= N_EARLY else 1.0)
 
     return [block(i) for i in range(len(cells))]
+
+
+def _independent_blocks(
+    X: Floats, scaled: Floats, y: Floats, weights: Floats | None, rng: np.random.RandomState
+) -> list[Block]:
+    tree = cKDTree(scaled)
+    groups = near_and_far(
+        len(X), N_BLOCKS + N_ASIDE, rng, lambda seeds, k: tree.query(scaled[seeds], k=k)[1], scaled.__getitem__
+    )
+    return [Block.of(X[g], y[g], None if weights is None else weights[g]) for g in groups]
 
 
 def _chosen(n: int, n_early: int, most: int) -> Integers:

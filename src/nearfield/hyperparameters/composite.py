@@ -19,16 +19,16 @@ from scipy.linalg import LinAlgError
 from ..common.threads import n_threads, single_threaded_blas, thread_map, worker_threads
 from ..common.types import Floats
 from ..kernels import Kernel
-from .blocks import N_EARLY, Block, Evaluation, LearningData, Likelihood, joined, stacked, sum_of, thinned
+from .blocks import N_BLOCKS, N_EARLY, Block, Evaluation, LearningData, Likelihood, joined, stacked, sum_of, thinned
 from .learned import Learned
 from .likelihood import kernel_log_likelihood
 from .optimiser import Optimum, maximise, polish
 from .request import LearningRequest, Progress
 from .space import Space
 
-N_BLOCKS = 64  # independent ones
 TO_COMPARE, TO_FOLLOW = (16, 48), (64, 256)  # early blocks, and all of them, of those that are in order
-ASIDE, LEAST_ASIDE = 1024, 128  # blocks to judge by: at most, and at least
+N_FEW = 12  # independent blocks that starts are compared on
+ASIDE, LEAST_ASIDE = 1024, 16  # blocks to judge by: at most, and at least
 DIFFERENCE = 1e-3  # step of its finite differences
 
 
@@ -70,8 +70,8 @@ def maximise_composite_likelihood(
         vectors = [space.vector(*start) for start in starts]
         if n_scales == 2:
             vectors += space.starts(0, rng)[:1]
-    optima = objective.compare(_some(blocks, *TO_COMPARE), vectors)
-    followed = _some(blocks, *TO_FOLLOW)
+    optima = objective.compare(_few(blocks), vectors)
+    followed = _followed(blocks)
     refined = []
     for optimum in sorted(optima, key=lambda optimum: optimum.value, reverse=True):
         refined.append(objective.refine(followed, optimum.point, max_iterations))
@@ -103,15 +103,16 @@ def finish(learned: Learned, data: LearningData, request: LearningRequest, rng: 
     blocks = data.with_blocks(len(space.columns) > 1, rng, request.tied).blocks or []
     objective = _Objective.of(space, data, request, began)
     theta = space.vector(learned.kernel, learned.noise_variance)
-    some = _some(blocks, *TO_FOLLOW)
-    if any(block.n_given for block in blocks):  # long scales are told by the early ones: together, they are exact
+    some = _followed(blocks)
+    is_ordered = _are_ordered(blocks)
+    if is_ordered:  # long scales are told by the early ones: together, they are exact
         blocks, some = ([joined(part[:N_EARLY]), *part[N_EARLY:]] for part in (blocks, some))
     with objective.running(blocks) as run:
         curvature = objective.curvature(some, theta[space.free], run)
         if curvature is None:
             return learned
         size = sum(block.size for block in blocks)
-        if len(blocks) > 1 and data.likelihood is None:
+        if is_ordered:
             optimum = objective.polish(blocks, theta[space.free], curvature, size, run)
             theta = space.sorted(space.filled(optimum.point))
             kernel, noise = space.unpack(theta)
@@ -139,7 +140,7 @@ def gains(better: Learned, worse: Learned, data: LearningData, request: Learning
     It is that of blocks which have not been learnt from, where there are enough of them.
     """
     blocks = data.blocks or []
-    followed = _some(blocks, *TO_FOLLOW)
+    followed = _followed(blocks)
     used = {id(block.X) for block in followed}
     aside = [block for block in blocks if id(block.X) not in used]
     blocks = thinned(aside, 0, ASIDE) if len(aside) >= LEAST_ASIDE else followed
@@ -169,11 +170,23 @@ def _space(data: LearningData, request: LearningRequest, n_scales: int) -> Space
     )
 
 
-def _some(blocks: list[Block], n_early: int, most: int) -> list[Block]:
-    """Some of the blocks, where they are in order; of independent ones, few enough as they are, a few to compare."""
-    if any(block.n_given for block in blocks):
-        return thinned(blocks, n_early, most)
-    return blocks[:: max(len(blocks) // 12, 1)] if most == TO_COMPARE[1] else blocks
+def _are_ordered(blocks: list[Block]) -> bool:
+    return any(block.n_given for block in blocks)
+
+
+def _few(blocks: list[Block]) -> list[Block]:
+    """Blocks to compare starts on."""
+    if _are_ordered(blocks):
+        return thinned(blocks, *TO_COMPARE)
+    followed = _followed(blocks)
+    return followed[:: max(len(followed) // N_FEW, 1)]
+
+
+def _followed(blocks: list[Block]) -> list[Block]:
+    """Blocks to follow the best start on; of many independent ones every third is aside, to judge by."""
+    if _are_ordered(blocks):
+        return thinned(blocks, *TO_FOLLOW)
+    return [b for i, b in enumerate(blocks) if i % 3 != 2] if len(blocks) > N_BLOCKS else blocks
 
 
 @dataclass(frozen=True, eq=False)

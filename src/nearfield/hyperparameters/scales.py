@@ -30,14 +30,17 @@ def learn_with_scales(data: LearningData, request: LearningRequest, rng: np.rand
 
     def with_scales(J: int, before: Learned | None) -> Learned:
         left = max(request.time_budget - (time.perf_counter() - began), 1.0)
+        # With a length scale per column, components differ in which columns matter, and not in length alone.
+        goes_on = before is not None and before.kernel.n_scales == J - 1 and not request.ard
         return maximise_composite_likelihood(
             data,
             replace(request, time_budget=left),
             rng,
             n_scales=J,
-            max_iterations=200 if J == 1 else 40,  # with several scales there are directions that hardly matter
+            # With several scales there are directions that hardly matter.
+            max_iterations=200 if J == 1 else 80 if request.ard else 40,
             simplify=True,
-            starts=_with_one_more(before) if before is not None and before.kernel.n_scales == J - 1 else None,
+            starts=_with_one_more(before) if before is not None and goes_on else None,
         )
 
     best = with_scales(1, None)

@@ -16,8 +16,7 @@ from scipy.spatial import cKDTree
 
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
-from ..hyperparameters.blocks import NEAR, Block, far_ranks
-from ..hyperparameters.composite import N_BLOCKS
+from ..hyperparameters.blocks import N_BLOCKS, NEAR, Block, far_ranks
 from ..kernels import Kernel
 from ..local.frame import Frame
 from ..local.neighbourhoods import TrainingSet

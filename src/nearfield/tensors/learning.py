@@ -12,8 +12,7 @@ from ..common.arrays import Array as Tensor
 from ..common.arrays import as_doubles, on_host
 from ..common.types import Floats, Integers
 from ..hyperparameters import learning as hyperparameters
-from ..hyperparameters.blocks import LARGEST_SINGLE_BLOCK, Block, LearningData, near_and_far
-from ..hyperparameters.composite import N_BLOCKS
+from ..hyperparameters.blocks import LARGEST_SINGLE_BLOCK, N_ASIDE, N_BLOCKS, Block, LearningData, near_and_far
 from ..hyperparameters.learning import Learned, LearningRequest
 from ..hyperparameters.space import NO_EXTENTS, Extents
 from ..kernels import Kernel
@@ -32,7 +31,8 @@ def learn(
     if request.fixed.is_complete:  # nothing to look at the data for
         data = LearningData(np.zeros((2, X.shape[1])), np.zeros((2, 1)))
     else:
-        data = summary(X, y, weights, N_BLOCKS, request.ard, rng)
+        n_blocks = N_BLOCKS if request.n_scales == 1 else N_BLOCKS + N_ASIDE
+        data = summary(X, y, weights, n_blocks, request.ard, rng)
     learned = hyperparameters.learn(data, request, rng)
     if X.dtype == torch.float32 and learned.noise_variance < FLOAT32_NOISE * learned.kernel.variance:
         raise ValueError(
