@@ -14,11 +14,13 @@ from ..common.arrays import Array, as_doubles, indices_like, is_tensor, weighted
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
 from ..common.types import Booleans, Floats
+from ..kernels.draws import PriorDraws, drawn_residuals
 from ..solvers.factors import Cholesky
 from ..solvers.kernel_space import KernelSpace
 from ..solvers.left_out import of_kernel_space
 from ..streaming.inputs import refuse_source
 from .base import JointGPRegressor
+from .samples import Functions
 
 
 class ExactGPRegressor(JointGPRegressor):
@@ -182,6 +184,22 @@ class ExactGPRegressor(JointGPRegressor):
         kept = y[~rows] - self.y_mean_
         mean, variance = KernelSpace.from_points(self.kernel_, X[~rows], kept, noise[~rows]).mean_and_variance(X[rows])
         return mean + self.y_mean_, variance
+
+    def _functions_of(self, seed: int, functions: range) -> Functions:
+        (X, y, noise), k, n_jobs = self._training_rows(), len(self.y_mean_), self.n_jobs
+        prior, posterior = PriorDraws(self.kernel_, seed), self._posterior
+        further = drawn_residuals(prior, X, y - self.y_mean_, noise, functions, n_jobs)
+        coefficients = np.column_stack([posterior.factor.solve(further), posterior.coefficients])
+        model = replace(posterior, coefficients=coefficients)
+
+        def values(points: Floats) -> tuple[Floats, Floats]:
+            answers = np.concatenate([model.mean(points[chunk]) for chunk in self._chunks(points)])
+            return answers[:, :-k] + prior(points, functions, n_jobs), answers[:, -k:]
+
+        return values
+
+    def _bytes_per_function(self) -> float:
+        return 32.0 * self._n_rows()
 
     def log_marginal_likelihood(self) -> float:
         """Log marginal likelihood of the training data at the fitted hyperparameters (summed over targets)."""

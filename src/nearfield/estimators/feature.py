@@ -39,6 +39,7 @@ from ..streaming.source import Source
 from .base import JointGPRegressor
 from .places import refuse_rows_of_sphere
 from .probabilities import NO_ROWS
+from .samples import Functions
 from .sampling import FeatureSums, take_sample
 
 FAR = 0.1  # nats per point from the exact process, that are worth a warning
@@ -301,6 +302,30 @@ class FeatureGPRegressor(JointGPRegressor):
         if return_cov:
             raise ValueError("The covariance of all rows of a source cannot be held; ask for return_std instead.")
         return predict_source(self, source, return_std, include_noise)
+
+    def _functions_of(self, seed: int, functions: range) -> Functions:
+        k, posterior = len(self.y_mean_), self._posterior
+        assert isinstance(posterior, FeatureSpace)
+        # Each function has coefficients of its own.
+        drawn = [np.random.default_rng([seed, i]).standard_normal(self._width) for i in functions]
+        own = np.column_stack(drawn)
+
+        def values(points: Floats) -> tuple[Floats, Floats]:
+            answers = np.empty((len(points), len(functions))), np.empty((len(points), k))
+            for chunk in self._chunks(points):
+                rows = self._rows(points[chunk])
+                answers[1][chunk] = posterior.mean(rows)[:, :k]
+                answers[0][chunk] = posterior.factor.whiten(rows).T @ own
+            answers[0][...] += np.tile(answers[1], len(functions) // k)
+            return answers
+
+        return values
+
+    def _bytes_per_function(self) -> float:
+        return 16.0 * self._n_rows()
+
+    def _draws_by_rule(self, X: Any) -> bool:  # noqa: ARG002
+        return True
 
     def log_marginal_likelihood(self) -> float:
         """Log marginal likelihood, under the features' kernel, of the data seen so far (summed over targets)."""

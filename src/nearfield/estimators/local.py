@@ -24,6 +24,7 @@ from ..local.certificate import Certificate, certify
 from ..local.fit import Clock, FittedLocal, TrainingData, fit
 from ..local.in_memory import InMemory
 from ..local.predictor import LocalPredictor, Predictor
+from ..local.sampling import bytes_per_function, draw
 from ..reporting.report import Report
 from ..streaming.fit import SourceData, take_in
 from ..streaming.inputs import as_source
@@ -34,6 +35,7 @@ from .extent import warn_of_outside
 from .local_noise import LearntNoise
 from .local_request import local_request
 from .places import refuse_rows_of_sphere, without_geometry
+from .samples import Functions
 from .sampling import take_sample
 
 
@@ -444,6 +446,36 @@ class LocalGPRegressor(LearntNoise):
         mean, variance = self._fitted.predict(self._inner(X), return_std, bool(self.blend))
         mean = self._shaped(mean)
         return (mean, self._std(variance, include_noise)) if return_std else mean
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None, include_noise: bool = False) -> Floats:
+        """Draw functions from the posterior, jointly for all places: nearby places agree, across cells too.
+
+        Draws have the covariance of the errors of the model's mean, which is that of the posterior up to the tolerance.
+        A million places cost about what a hundred targets would. `sampler` gives functions that can be asked for again.
+
+        Parameters
+        ----------
+        X : array of shape (m, n_features), data frame or Source
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
+        include_noise : bool, default=False
+            Draw observations instead of the latent function.
+
+        Returns
+        -------
+        samples : ndarray of shape (m, n_samples), or (m, n_targets, n_samples)
+        """
+        return self.sampler(n_samples, random_state)(X, include_noise)
+
+    def _functions_of(self, seed: int, functions: range) -> Functions:
+        blend, n_jobs = bool(self.blend), self.n_jobs
+        draws = draw(self._fitted, seed, functions, n_jobs, self._check_progress())
+        return lambda points: draws(points, blend, n_jobs)
+
+    def _bytes_per_function(self) -> float:
+        if not isinstance(self._predictor, LocalPredictor) or self._predictor.n_samples == 0:
+            raise ValueError("The model keeps no training points, which samples need: fit it to arrays.")
+        return bytes_per_function(self._fitted)
 
     def certify(self, X: Any, n_probes: int = 64, random_state: Any = None) -> Certificate:
         """Hold the model against the exact Gaussian process of all training data, at a sample of places.

@@ -151,6 +151,17 @@ class LearntNoise(GPRegressor):
         points = self._fitted.frame.points(self._inner(X))
         return self.noise_model_.distribution(points, mean, variance, noise).in_units(self.target_)
 
+    def _draws_in_units(self, X: Floats, values: Floats, means: Floats, rng: np.random.Generator | None) -> Floats:
+        points, model = self._fitted.frame.points(self._inner(X)), self.noise_model_
+        factors = np.sqrt(model.function_variance(points, np.ones(len(X))))[:, None, None]
+        values = (means + self.y_mean_)[:, :, None] + factors * (values - means[:, :, None])
+        if rng is not None:
+            scales = np.sqrt(model.factors(points) * GPRegressor._noise_at(self, X))[:, None, None]
+            is_normal = np.isinf(model.dof)
+            noise = rng.standard_normal(values.shape) if is_normal else rng.standard_t(model.dof, values.shape)
+            values = values + scales * noise
+        return self.target_.inverse(values)
+
     # ---- left out ----------------------------------------------------------------------------------------------------
 
     def _training_rows(self) -> tuple[Floats, Floats, Floats]:

@@ -150,6 +150,22 @@ def remake(
     return _in_threads(work, len(models), _BATCH, n_jobs)
 
 
+def for_targets(
+    plan: Plan, models: Sequence[LocalModel], data: TrainingSet, centers: Floats, n_jobs: int | None
+) -> list[LocalModel]:
+    """Models of the same neighbourhoods for other targets, those of `data`; they give means alone."""
+
+    def work(batch: slice) -> list[LocalModel]:
+        near = data.neighbourhoods(centers[batch], plan.radius, plan.count, plan.kernel)
+        result = []
+        for model, center, points in zip(models[batch], centers[batch], near, strict=True):
+            own = np.sort(points)  # the order in which models in kernel space were made
+            result.append(local.for_targets(plan, model, data.X[own] - center, data.y[own], data.noise[own]))
+        return result
+
+    return _in_threads(work, len(centers), min(_BATCH, max(len(centers) // 8, 1)), n_jobs)
+
+
 Run: TypeAlias = tuple[int, slice]  # a centre, and some of its points
 
 

@@ -1,0 +1,165 @@
+"""Functions drawn from the posterior: joint samples that agree with each other wherever they are asked for."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..common import memory
+from ..common.types import Floats
+from ..common.validation import check_random_state, is_whole
+from ..streaming.inputs import as_source
+from ..streaming.output import points_of
+
+KEPT_SHARE = 0.25  # of free memory, that functions may take while they wait to be asked for
+WORK_SHARE = 0.1  # of free memory, for functions that are made together
+PLACES_AT_ONCE = 1 << 17  # so many that each cell has work worth the call
+
+Functions: TypeAlias = Callable[[Floats], tuple[Floats, Floats]]
+"""Values (m, S) at points (m, d) as the kernel sees them, less the mean of the targets, and posterior means (m, k)."""
+
+
+class Sampler:
+    """Functions drawn from the posterior of a model, to be asked for anywhere, and always the same.
+
+    `LocalGPRegressor.sampler` and its like make them. They are known by their seed, so that a sampler is no larger than
+    its model, and the same model with the same integer as `random_state` gives the same functions again, after it was
+    saved and loaded too; the first hundred of two hundred are those of a hundred.
+
+    Attributes
+    ----------
+    model : regressor
+        As it was when the sampler was made.
+    n_samples : int
+    seed : int
+    """
+
+    def __init__(self, model: Any, n_samples: int, seed: int) -> None:
+        self.model, self.n_samples, self.seed = copy.copy(model), n_samples, seed
+        self._kept: dict[range, Functions] = {}
+
+    def __repr__(self) -> str:
+        return f"Sampler({self.n_samples} functions of a {type(self.model).__name__})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_kept": {}}  # they are made again
+
+    def __call__(self, X: Any, include_noise: bool = False) -> Floats:
+        """Values of all functions at places.
+
+        Parameters
+        ----------
+        X : array of shape (m, n_features), data frame or Source
+        include_noise : bool, default=False
+            Observations of the functions instead: noise is added, independent from place to place. It is the same
+            whenever the same places are asked for in the same order.
+
+        Returns
+        -------
+        samples : ndarray of shape (m, n_samples), or (m, n_targets, n_samples)
+        """
+        source = as_source(X, None, None)
+        batches = [self.model._validate_test(X)] if source is None else points_of(self.model, source)
+        return np.concatenate([self._at(points, bool(include_noise)) for points in batches])
+
+    def _at(self, X: Floats, include_noise: bool) -> Floats:
+        """Values (m, S) or (m, k, S) at checked places (m, d)."""
+        model, m, k, S = self.model, len(X), len(self.model.y_mean_), self.n_samples
+        memory.require(
+            8.0 * m * k * S,
+            f"The values of {k * S} functions at {m} places",
+            "Ask for fewer places at a time: they are the same functions every time.",
+        )
+        values = np.empty((m, k, S))
+        progress = model._check_progress()
+        chunks = memory.batches(m, PLACES_AT_ONCE)
+        runs = self._runs()
+        rng = np.random.default_rng([self.seed, k]) if include_noise else None
+        for r, run in enumerate(runs):
+            functions = self._functions(run) if m else None
+            samples = slice(run.start // k, run.stop // k)
+            for c, chunk in enumerate(chunks):
+                assert functions is not None
+                drawn, means = functions(model._inner(X[chunk]))
+                drawn = np.moveaxis(drawn.reshape(len(drawn), -1, k), 1, 2)
+                values[chunk, :, samples] = model._draws_in_units(X[chunk], drawn, means, rng)
+                if progress is not None:
+                    progress("samples", (r + (c + 1) / len(chunks)) / len(runs), float(run.stop))
+        result: Floats = model._finite(values)
+        return result[:, 0] if model._single_target else result
+
+    def _runs(self) -> list[range]:
+        """Functions that are made together, as many as there is room for; those of a sample are not taken apart."""
+        k, each = len(self.model.y_mean_), self.model._bytes_per_function()
+        most = max(int(WORK_SHARE * memory.available() / (k * each)), 1)
+        return [range(k * run.start, k * run.stop) for run in memory.batches(self.n_samples, most)]
+
+    def _functions(self, run: range) -> Functions:
+        """Some functions, made if they are new, and kept as long as there is room."""
+        if run not in self._kept:
+            made: Functions = self.model._functions_of(self.seed, run)
+            taken = (len(run) + sum(map(len, self._kept))) * self.model._bytes_per_function()
+            if taken > KEPT_SHARE * memory.available():
+                return made
+            self._kept[run] = made
+        return self._kept[run]
+
+
+class Sampled:
+    """Joint samples of a regressor.
+
+    A subclass gives `_functions_of(seed, functions)`, see `Functions`, where function `i` is of target `i % k`, and
+    `_bytes_per_function()`, the memory that one of them takes.
+    """
+
+    noise_variance_: float
+    y_mean_: Any
+    _single_target: bool
+
+    def sampler(self, n_samples: int = 1, random_state: Any = None) -> Sampler:
+        """Functions drawn from the posterior, which can be asked for anywhere and as often as need be.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
+            The same integer gives the same functions.
+
+        Returns
+        -------
+        sampler : Sampler
+            `sampler(X)` has the values of all functions at places, shape (m, n_samples).
+        """
+        self._need_arrays("sampler")  # type: ignore[attr-defined]
+        check_n_samples(n_samples)
+        sampler = Sampler(self, int(n_samples), seed_of(random_state))
+        self._bytes_per_function()  # refuses models that functions cannot be drawn from
+        return sampler
+
+    def _functions_of(self, seed: int, functions: range) -> Functions:
+        raise NotImplementedError
+
+    def _bytes_per_function(self) -> float:
+        raise NotImplementedError
+
+    def _draws_in_units(self, X: Floats, values: Floats, means: Floats, rng: np.random.Generator | None) -> Floats:  # noqa: ARG002
+        """Draws (m, k, S) in the units of the targets, from what `Functions` give at places (m, d).
+
+        With `rng`, noise is added.
+        """
+        values = values + self.y_mean_[:, None]
+        return values if rng is None else values + self.noise_variance_**0.5 * rng.standard_normal(values.shape)
+
+
+def seed_of(random_state: Any) -> int:
+    """Seed of 63 bits."""
+    return int(check_random_state(random_state).randint(2**63 - 1, dtype=np.int64))
+
+
+def check_n_samples(n_samples: Any) -> None:
+    """Refuse what is no number of samples."""
+    if not is_whole(n_samples, 0):
+        raise ValueError(f"The 'n_samples' argument must be an integer of at least 0. Got {n_samples!r}.")

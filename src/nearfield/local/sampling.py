@@ -1,0 +1,118 @@
+r"""Joint draws of the function by Matheron's rule.
+
+.. math:: f(x) + m\left(y - f(X) - \varepsilon\right)(x)
+
+is a draw from the posterior, where `f` is one from the prior, the noise is drawn as the data have it, and `m` is the
+mean that the model gives to targets. The mean is linear in the targets, so that draws are further targets of the local
+models already chosen, of the long scales, and of the exact mean. Their covariance is that of the errors of this very
+mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..common import memory
+from ..common.types import Floats
+from ..hyperparameters.request import Progress
+from ..kernels.draws import PriorDraws, drawn_residuals
+from . import ensemble, global_part
+from .engine import RaggedEngine
+from .fit import FittedLocal
+from .iteration import ExactMean, System, precision_of_mean
+from .neighbourhoods import TrainingSet
+from .predictor import LocalPredictor
+
+COLUMNS_AT_ONCE = 64  # that are solved together
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Functions drawn from the posterior, less the mean of the targets.
+
+    Attributes
+    ----------
+    prior : PriorDraws
+        In length scales.
+    functions : range
+        Which of them; function `i` is of target `i % k`.
+    residual : FittedLocal
+        The model of `y - f(X) - e`, a target per function, and of the targets themselves (k).
+    """
+
+    prior: PriorDraws
+    functions: range
+    residual: FittedLocal
+
+    def __call__(self, X: Floats, blend: bool, n_jobs: int | None) -> tuple[Floats, Floats]:
+        """Values (m, S) of the functions at points (m, d) in the units of the data, and means (m, k)."""
+        answers, _ = self.residual.predict(X, False, blend)
+        S = len(self.functions)
+        return answers[:, :S] + self.prior(self.residual.frame.points(X), self.functions, n_jobs), answers[:, S:]
+
+
+def draw(
+    fitted: FittedLocal, seed: int, functions: range, n_jobs: int | None, progress: Progress | None = None
+) -> Draws:
+    """Some of the functions that a seed stands for; see `Draws`.
+
+    Raises
+    ------
+    ValueError
+        Where the model keeps no training points.
+    """
+    data, k = fitted.training_set(), len(fitted.y_mean)
+    targets = data.y[:, :k] - (fitted.y_mean - fitted.frame.offset)
+    prior = PriorDraws(fitted.frame.kernel, seed)
+    further = drawn_residuals(prior, data.X, targets, data.noise, functions, n_jobs)
+    return Draws(prior, functions, for_targets(fitted, data, np.column_stack([further, targets]), n_jobs, progress))
+
+
+def bytes_per_function(fitted: FittedLocal) -> float:
+    """Memory that a function takes: its target, and what local models make of it."""
+    predictor = fitted.predictor
+    assert isinstance(predictor, LocalPredictor)
+    coefficients = sum(len(model.coefficients) for model in predictor.models)
+    return 8.0 * (6.0 * predictor.n_samples + coefficients)
+
+
+def for_targets(
+    fitted: FittedLocal, data: TrainingSet, y: Floats, n_jobs: int | None, progress: Progress | None = None
+) -> FittedLocal:
+    """The same model for other targets (n, t), less their means: it tells means alone.
+
+    `data` are the training points, as `FittedLocal.training_set` has them.
+    """
+    predictor, part = fitted.predictor, fitted.global_part
+    assert isinstance(predictor, LocalPredictor)
+    further = TrainingSet.of(data.X, y, data.noise)
+    exact_mean = fitted.exact_mean
+    if exact_mean is not None:  # it gives the means; what local models would say is not asked for
+        exact_mean = _exact_mean(fitted, exact_mean, further, n_jobs, progress)
+        part = None
+    else:
+        if part is not None:
+            part = global_part.for_targets(part, further, n_jobs)
+            further = replace(further, y=part.targets(further.X, further.y))
+        further = replace(further, indices=predictor.data.indices)
+        models = predictor.models
+        if models:
+            models = ensemble.for_targets(predictor.plan, models, further, predictor.placement.centers, n_jobs)
+        predictor = replace(predictor, models=models, data=further, kept={}, engine=RaggedEngine(n_jobs))
+    zeros = np.zeros(y.shape[1])
+    frame = replace(fitted.frame, offset=zeros)
+    return replace(fitted, predictor=predictor, global_part=part, exact_mean=exact_mean, frame=frame, y_mean=zeros)
+
+
+def _exact_mean(
+    fitted: FittedLocal, exact: ExactMean, data: TrainingSet, n_jobs: int | None, progress: Progress | None
+) -> ExactMean:
+    """The exact mean of other targets."""
+    system = System.of(exact.kernel, exact.features, data.X, data.noise, np.random.RandomState(0), n_jobs)
+    tolerance = precision_of_mean(fitted.report.tolerance or 1e-3)
+    weights = np.empty_like(data.y)
+    for columns in memory.batches(data.y.shape[1], COLUMNS_AT_ONCE):
+        weights[:, columns] = system.solve(data.y[:, columns], tolerance, progress).x
+    return ExactMean(exact.kernel, data.X, weights, exact.features, system.Phi.T @ weights, n_jobs)
