@@ -37,6 +37,7 @@ from ..reporting.inputs import named_length_scales
 from ..reporting.report import Report
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
+from .areas import Aggregated
 from .extent import box_of, joined, warn_of_outside, warn_of_unlike_columns
 from .places import framed, sphere_for, without_geometry
 from .probabilities import Probabilistic
@@ -45,7 +46,7 @@ from .samples import Sampled, check_n_samples
 JOINT_UP_TO = 2000  # places, whose covariance matrix is cheaper than functions
 
 
-class GPRegressor(Probabilistic, Sampled, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class GPRegressor(Probabilistic, Sampled, Aggregated, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the Gaussian-process regressors."""
 
     kernel_: Kernel

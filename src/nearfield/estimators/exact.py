@@ -15,11 +15,14 @@ from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
 from ..common.types import Booleans, Floats
 from ..kernels.draws import PriorDraws, drawn_residuals
+from ..local.covariance import Conditioning
+from ..local.neighbourhoods import TrainingSet
 from ..solvers.factors import Cholesky
 from ..solvers.kernel_space import KernelSpace
 from ..solvers.left_out import of_kernel_space
 from ..streaming.inputs import refuse_source
 from .base import JointGPRegressor
+from .groups import Groups
 from .samples import Functions
 
 
@@ -197,6 +200,11 @@ class ExactGPRegressor(JointGPRegressor):
             return answers[:, :-k] + prior(points, functions, n_jobs), answers[:, -k:]
 
         return values
+
+    def _variances_of_sums(self, X: Floats, groups: Groups) -> Floats | None:
+        q = self._posterior
+        given = Conditioning.dense(self.kernel_, TrainingSet(q.X, q.coefficients, q.noise), q.factor)
+        return groups.variances(given, self._inner(X), self.n_jobs)
 
     def _bytes_per_function(self) -> float:
         return 32.0 * self._n_rows()

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..common import memory
-from ..common.arrays import Array, as_doubles, is_tensor, like, namespace, weighted_mean
+from ..common.arrays import Array, as_doubles, column_squares, is_tensor, like, namespace, weighted_mean
 from ..common.fitting import all_or_nothing
 from ..common.types import Booleans, Floats
 from ..common.validation import check_bool, check_option, check_positive, describe, spawn
@@ -37,6 +37,7 @@ from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes
 from ..streaming.source import Source
 from .base import JointGPRegressor
+from .groups import Groups
 from .places import refuse_rows_of_sphere
 from .probabilities import NO_ROWS
 from .samples import Functions
@@ -320,6 +321,14 @@ class FeatureGPRegressor(JointGPRegressor):
             return answers
 
         return values
+
+    def _variances_of_sums(self, X: Floats, groups: Groups) -> Floats | None:
+        points = self._inner(X)
+        rows = np.zeros((len(groups.labels), self._width))
+        for chunk in self._chunks(points):
+            rows += groups.sums(self._rows(points[chunk]).T, chunk)
+        variances: Floats = column_squares(self._posterior.factor.whiten(np.asfortranarray(rows.T)))
+        return variances
 
     def _bytes_per_function(self) -> float:
         return 16.0 * self._n_rows()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +13,7 @@ from ..common.types import Floats
 from ..common.validation import check_random_state, is_whole
 from ..streaming.inputs import as_source
 from ..streaming.output import points_of
+from .groups import Groups
 
 KEPT_SHARE = 0.25  # of free memory, that functions may take while they wait to be asked for
 WORK_SHARE = 0.1  # of free memory, for functions that are made together
@@ -62,34 +63,95 @@ class Sampler:
         samples : ndarray of shape (m, n_samples), or (m, n_targets, n_samples)
         """
         source = as_source(X, None, None)
-        batches = [self.model._validate_test(X)] if source is None else points_of(self.model, source)
-        return np.concatenate([self._at(points, bool(include_noise)) for points in batches])
+        if source is None:
+            return self._at(self.model._validate_test(X), bool(include_noise))
+        return np.concatenate([self._at(points, bool(include_noise)) for points in points_of(self.model, source)])
+
+    def areas(
+        self, X: Any, groups: Any, weights: Any = None, *, total: bool = False, include_noise: bool = False
+    ) -> Floats:
+        """Weighted means, or totals, of all functions over sets of places; see `predict_areas` of the regressors.
+
+        Returns
+        -------
+        values : ndarray of shape (G, n_samples), or (G, n_targets, n_samples)
+            One row per group, in sorted order.
+        """
+        points = self.model._validate_test(X)
+        chosen = Groups.of(len(points), groups, weights, bool(total))
+        return self._over_groups(points, chosen, bool(include_noise), chosen.sums, np.add, 0.0)
+
+    def maxima(self, X: Any, groups: Any = None, *, include_noise: bool = False) -> Floats:
+        """Largest value of each function over each of some sets of places, or over all of them.
+
+        Returns
+        -------
+        values : ndarray of shape (G, n_samples), or (G, n_targets, n_samples)
+            One row per group, in sorted order.
+        """
+        points = self.model._validate_test(X)
+        chosen = Groups.of(len(points), np.zeros(len(points)) if groups is None else groups, None, False)
+        return self._over_groups(points, chosen, bool(include_noise), chosen.maxima, np.maximum, -np.inf)
+
+    def above(self, X: Any, threshold: float, groups: Any = None, *, include_noise: bool = False) -> Floats:
+        """Probability that a threshold is exceeded somewhere in each of some sets of places, or in all of them.
+
+        It is a share of the functions: its standard error is at most `0.5 / sqrt(n_samples)`.
+
+        Parameters
+        ----------
+        X : array of shape (m, n_features)
+        threshold : float
+        groups : array of shape (m,) or None, default=None
+            Label of the area that each place belongs to; None is one area.
+        include_noise : bool, default=False
+            Of observations at the places, instead of the function without noise.
+
+        Returns
+        -------
+        probability : ndarray of shape (G,) or (G, n_targets)
+            One per group, in sorted order.
+        """
+        result: Floats = np.mean(self.maxima(X, groups, include_noise=include_noise) > threshold, axis=-1)
+        return result
 
     def _at(self, X: Floats, include_noise: bool) -> Floats:
         """Values (m, S) or (m, k, S) at checked places (m, d)."""
-        model, m, k, S = self.model, len(X), len(self.model.y_mean_), self.n_samples
+        m, k, S = len(X), len(self.model.y_mean_), self.n_samples
         memory.require(
             8.0 * m * k * S,
             f"The values of {k * S} functions at {m} places",
             "Ask for fewer places at a time: they are the same functions every time.",
         )
-        values = np.empty((m, k, S))
-        progress = model._check_progress()
-        chunks = memory.batches(m, PLACES_AT_ONCE)
-        runs = self._runs()
+        result = np.empty((m, k, S))
+        for chunk, samples, values in self._pieces(X, include_noise):
+            result[chunk, :, samples] = values
+        return result[:, 0] if self.model._single_target else result
+
+    def _over_groups(
+        self, X: Floats, groups: Groups, include_noise: bool, reduce: Callable[..., Floats], join: Any, start: float
+    ) -> Floats:
+        """Values (G, S) or (G, k, S) over groups, of which no more than a chunk's places are ever held."""
+        k = len(self.model.y_mean_)
+        result = np.full((len(groups.labels), k, self.n_samples), start)
+        for chunk, samples, values in self._pieces(X, include_noise):
+            result[:, :, samples] = join(result[:, :, samples], reduce(values, chunk))
+        return result[:, 0] if self.model._single_target else result
+
+    def _pieces(self, X: Floats, include_noise: bool) -> Iterator[tuple[slice, slice, Floats]]:
+        """Values (c, k, s) of some samples at some of the checked places (m, d), one chunk after the other."""
+        model, k = self.model, len(self.model.y_mean_)
+        progress, chunks, runs = model._check_progress(), memory.batches(len(X), PLACES_AT_ONCE), self._runs()
         rng = np.random.default_rng([self.seed, k]) if include_noise else None
-        for r, run in enumerate(runs):
-            functions = self._functions(run) if m else None
-            samples = slice(run.start // k, run.stop // k)
+        for r, run in enumerate(runs if chunks else []):
+            functions = self._functions(run)
             for c, chunk in enumerate(chunks):
-                assert functions is not None
                 drawn, means = functions(model._inner(X[chunk]))
                 drawn = np.moveaxis(drawn.reshape(len(drawn), -1, k), 1, 2)
-                values[chunk, :, samples] = model._draws_in_units(X[chunk], drawn, means, rng)
+                values = model._finite(model._draws_in_units(X[chunk], drawn, means, rng))
+                yield chunk, slice(run.start // k, run.stop // k), values
                 if progress is not None:
                     progress("samples", (r + (c + 1) / len(chunks)) / len(runs), float(run.stop))
-        result: Floats = model._finite(values)
-        return result[:, 0] if model._single_target else result
 
     def _runs(self) -> list[range]:
         """Functions that are made together, as many as there is room for; those of a sample are not taken apart."""
