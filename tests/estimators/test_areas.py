@@ -194,8 +194,8 @@ def test_chance_that_a_limit_is_exceeded_somewhere():
     assert np.abs(chance - expected).max() < 4 * 0.5 / S**0.5 * 2**0.5
     sampler = local("one scale").sampler(50, 3)
     values = sampler(X)
-    np.testing.assert_allclose(sampler.maxima(X), values.max(axis=0)[None], atol=1e-9)
-    np.testing.assert_allclose(sampler.areas(X, np.zeros(120)), values.mean(axis=0)[None], atol=1e-9)
+    np.testing.assert_allclose(sampler.maxima(X), values.max(axis=0)[None], atol=1e-5)
+    np.testing.assert_allclose(sampler.areas(X, np.zeros(120)), values.mean(axis=0)[None], atol=1e-5)
 
 
 def test_chunks_of_places_give_the_same(monkeypatch):
@@ -203,8 +203,8 @@ def test_chunks_of_places_give_the_same(monkeypatch):
     sampler = local("one scale").sampler(6, 3)
     whole = sampler.areas(X, quarters(X)), sampler.maxima(X, quarters(X))
     monkeypatch.setattr("nearfield.estimators.samples.PLACES_AT_ONCE", 13)
-    np.testing.assert_allclose(sampler.areas(X, quarters(X)), whole[0], atol=1e-9)
-    np.testing.assert_allclose(sampler.maxima(X, quarters(X)), whole[1], atol=1e-9)
+    np.testing.assert_allclose(sampler.areas(X, quarters(X)), whole[0], atol=1e-5)
+    np.testing.assert_allclose(sampler.maxima(X, quarters(X)), whole[1], atol=1e-5)
 
 
 @pytest.mark.parametrize(

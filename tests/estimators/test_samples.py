@@ -98,12 +98,12 @@ def test_a_sampler_tells_the_same_functions_again(name, tmp_path):
     model, X = local(name), places(40)
     sampler = model.sampler(8, random_state=11)
     draws = sampler(X)
-    np.testing.assert_allclose(sampler(X[5:9]), draws[5:9], atol=1e-10)
-    np.testing.assert_allclose(model.sampler(3, 11)(X), draws[:, :3], atol=1e-10)
-    np.testing.assert_allclose(model.sample_y(X, 8, 11), draws, atol=1e-10)
-    np.testing.assert_allclose(pickle.loads(pickle.dumps(sampler))(X), draws, atol=1e-10)
+    np.testing.assert_allclose(sampler(X[5:9]), draws[5:9], atol=1e-5)
+    np.testing.assert_allclose(model.sampler(3, 11)(X), draws[:, :3], atol=1e-5)
+    np.testing.assert_allclose(model.sample_y(X, 8, 11), draws, atol=1e-5)
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(sampler))(X), draws, atol=1e-5)
     save(model, tmp_path / "model.nf")
-    np.testing.assert_allclose(load(tmp_path / "model.nf").sampler(8, 11)(X), draws, atol=1e-8)
+    np.testing.assert_allclose(load(tmp_path / "model.nf").sampler(8, 11)(X), draws, atol=1e-5)
     assert np.abs(model.sampler(8, 12)(X) - draws).min() > 0
     assert np.abs(model.sampler(8)(X) - model.sampler(8)(X)).min() > 0
 
@@ -125,7 +125,7 @@ def test_functions_in_small_runs_are_the_same(monkeypatch, share):
     monkeypatch.setattr("nearfield.estimators.samples.WORK_SHARE", share)
     monkeypatch.setattr("nearfield.estimators.samples.KEPT_SHARE", 1e-9)
     monkeypatch.setattr("nearfield.estimators.samples.PLACES_AT_ONCE", 17)
-    np.testing.assert_allclose(local("features").sampler(6, 2)(X), expected, atol=1e-10)
+    np.testing.assert_allclose(local("features").sampler(6, 2)(X), expected, atol=1e-5)
 
 
 def test_blended_draws_are_continuous():
@@ -205,7 +205,7 @@ def test_variances_of_local_size_change_draws_as_they_change_intervals():
     other = pickle.loads(pickle.dumps(model))
     other.noise_model_ = replace(model.noise_model_, factor=4.0, of_all=True)
     mean = model.predict(at)[:, None]
-    np.testing.assert_allclose(other.sampler(5, 0)(at) - mean, 2 * (plain - mean), atol=1e-8)
+    np.testing.assert_allclose(other.sampler(5, 0)(at) - mean, 2 * (plain - mean), atol=1e-5)
 
 
 def test_observations_have_the_noise_of_the_model():
@@ -226,7 +226,7 @@ def test_features_are_drawn_by_their_coefficients(include_noise):
     std = np.sqrt(np.diag(covariance))
     assert np.abs((draws.mean(axis=1) - mean) / std).max() * S**0.5 < 4.5
     assert np.abs((np.cov(draws) - covariance) / np.outer(std, std)).max() * S**0.5 < 6.0
-    np.testing.assert_allclose(model.sampler(S, 0)(at[:3]), model.sampler(S, 0)(at)[:3], atol=1e-10)
+    np.testing.assert_allclose(model.sampler(S, 0)(at[:3]), model.sampler(S, 0)(at)[:3], atol=1e-5)
 
 
 def test_many_places_of_an_exact_process_need_no_covariance():
@@ -241,7 +241,7 @@ def test_sources_and_data_frames():
     pandas = pytest.importorskip("pandas")
     model, X = local("features"), places(30)
     expected = model.sampler(3, 0)(X)
-    np.testing.assert_allclose(model.sampler(3, 0)(ArraySource(X, batch_size=7)), expected, atol=1e-10)
+    np.testing.assert_allclose(model.sampler(3, 0)(ArraySource(X, batch_size=7)), expected, atol=1e-5)
     named = LocalGPRegressor(**PLAIN, noise_variance=NOISE, random_state=0)
     data = pandas.DataFrame(training(200)[0], columns=["east", "north"])
     named.fit(data, training(200)[1])

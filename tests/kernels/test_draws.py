@@ -55,8 +55,8 @@ def test_functions_are_the_same_whatever_else_is_asked_for(d):
     kernel, X = KERNELS.get(d, Kernel.gaussian(1.0)), places(d, 300)
     prior = PriorDraws(kernel, 99)
     values = prior(X, range(20), 1)
-    np.testing.assert_allclose(prior(X[[7]], range(20), 1), values[[7]], atol=1e-12)
-    np.testing.assert_allclose(prior(X, range(7, 12), 2), values[:, 7:12], atol=1e-12)
+    np.testing.assert_allclose(prior(X[[7]], range(20), 1), values[[7]], atol=1e-5)
+    np.testing.assert_allclose(prior(X, range(7, 12), 2), values[:, 7:12], atol=1e-5)
     assert np.abs(PriorDraws(kernel, 100)(X, range(20), 1) - values).min() > 0
     assert prior(X[:0], range(20), 1).shape == (0, 20)
     assert prior(X, range(3, 3), 1).shape == (300, 0)

@@ -191,9 +191,8 @@ class ExactGPRegressor(JointGPRegressor):
     def _functions_of(self, seed: int, functions: range) -> Functions:
         (X, y, noise), k, n_jobs = self._training_rows(), len(self.y_mean_), self.n_jobs
         prior, posterior = PriorDraws(self.kernel_, seed), self._posterior
-        further = drawn_residuals(prior, X, y - self.y_mean_, noise, functions, n_jobs)
-        coefficients = np.column_stack([posterior.factor.solve(further), posterior.coefficients])
-        model = replace(posterior, coefficients=coefficients)
+        y = drawn_residuals(prior, X, y - self.y_mean_, noise, functions, n_jobs, np.arange(len(X)))
+        model = replace(posterior, coefficients=posterior.factor.solve(y))
 
         def values(points: Floats) -> tuple[Floats, Floats]:
             answers = np.concatenate([model.mean(points[chunk]) for chunk in self._chunks(points)])

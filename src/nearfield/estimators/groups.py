@@ -64,7 +64,7 @@ class Groups(NamedTuple):
         sums = (self.owner[inside], weights[inside], len(self.labels))
         return variances_of_sums(given, places[inside], *sums, n_jobs)
 
-    def sums(self, values: Floats, rows: slice = slice(None)) -> Floats:
+    def sums(self, values: Floats, rows: slice | Integers = slice(None)) -> Floats:
         """Weighted sums (G, ...) of values (m, ...) at some places, by group."""
         owner, weights = self.owner[rows], self.weights[rows]
         inside = owner >= 0
@@ -77,7 +77,7 @@ class Groups(NamedTuple):
             result[present] = np.add.reduceat(scaled[order], starts, axis=0)
         return result.reshape(len(self.labels), *shape)
 
-    def maxima(self, values: Floats, rows: slice = slice(None)) -> Floats:
+    def maxima(self, values: Floats, rows: slice | Integers = slice(None)) -> Floats:
         """Largest values (G, ...) at some places, by group; minus infinity where there are none."""
         owner = self.owner[rows]
         inside = owner >= 0

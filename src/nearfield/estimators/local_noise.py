@@ -155,13 +155,13 @@ class LearntNoise(GPRegressor):
         model, factors = self.noise_model_, self._factors_of_function(X)
         if factors is not None:
             values = means[:, :, None] + factors[:, None, None] * (values - means[:, :, None])
-        values = values + self.y_mean_[:, None]
+        values += self.y_mean_[:, None]
         if rng is not None:
             points = self._fitted.frame.points(self._inner(X))
             scales = np.sqrt(model.factors(points) * GPRegressor._noise_at(self, X))[:, None, None]
             is_normal = np.isinf(model.dof)
             noise = rng.standard_normal(values.shape) if is_normal else rng.standard_t(model.dof, values.shape)
-            values = values + scales * noise
+            values += scales * noise
         return self.target_.inverse(values)
 
     def _means_add_up(self) -> bool:

@@ -9,15 +9,16 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..common import memory
-from ..common.types import Floats
+from ..common.types import Floats, Integers
 from ..common.validation import check_random_state, is_whole
+from ..local.cells import MAX_COLUMNS, Cells
 from ..streaming.inputs import as_source
 from ..streaming.output import points_of
 from .groups import Groups
 
 KEPT_SHARE = 0.25  # of free memory, that functions may take while they wait to be asked for
-WORK_SHARE = 0.1  # of free memory, for functions that are made together
-PLACES_AT_ONCE = 1 << 17  # so many that each cell has work worth the call
+WORK_SHARE = 0.2  # of free memory, for functions that are made together
+PLACES_AT_ONCE = 1 << 15  # that lie together: so many that each cell has work worth the call
 
 Functions: TypeAlias = Callable[[Floats], tuple[Floats, Floats]]
 """Values (m, S) at points (m, d) as the kernel sees them, less the mean of the targets, and posterior means (m, k)."""
@@ -138,10 +139,12 @@ class Sampler:
             result[:, :, samples] = join(result[:, :, samples], reduce(values, chunk))
         return result[:, 0] if self.model._single_target else result
 
-    def _pieces(self, X: Floats, include_noise: bool) -> Iterator[tuple[slice, slice, Floats]]:
-        """Values (c, k, s) of some samples at some of the checked places (m, d), one chunk after the other."""
+    def _pieces(self, X: Floats, include_noise: bool) -> Iterator[tuple[Integers, slice, Floats]]:
+        """Some of the checked places (c,), some of the samples, and their values (c, k, s), one after the other."""
         model, k = self.model, len(self.model.y_mean_)
-        progress, chunks, runs = model._check_progress(), memory.batches(len(X), PLACES_AT_ONCE), self._runs()
+        progress, runs = model._check_progress(), self._runs()
+        order = _together(model._inner(X))
+        chunks = [order[chunk] for chunk in memory.batches(len(X), PLACES_AT_ONCE)]
         rng = np.random.default_rng([self.seed, k]) if include_noise else None
         for r, run in enumerate(runs if chunks else []):
             functions = self._functions(run)
@@ -210,10 +213,21 @@ class Sampled:
     def _draws_in_units(self, X: Floats, values: Floats, means: Floats, rng: np.random.Generator | None) -> Floats:  # noqa: ARG002
         """Draws (m, k, S) in the units of the targets, from what `Functions` give at places (m, d).
 
-        With `rng`, noise is added.
+        With `rng`, noise is added. The draws may be overwritten.
         """
-        values = values + self.y_mean_[:, None]
+        values += self.y_mean_[:, None]
         return values if rng is None else values + self.noise_variance_**0.5 * rng.standard_normal(values.shape)
+
+
+def _together(points: Floats) -> Integers:
+    """Order of points (m, d) in which those of a chunk lie together, where there are several chunks."""
+    m, d = points.shape
+    if m <= PLACES_AT_ONCE or d > MAX_COLUMNS:
+        return np.arange(m)
+    sides = np.ptp(points, axis=0)
+    unit = np.where(sides > 0, sides, 1.0) / (m / PLACES_AT_ONCE) ** (1 / d)
+    cells = Cells.of(points / unit, 1.0)
+    return np.arange(m) if cells is None else cells.order
 
 
 def seed_of(random_state: Any) -> int:

@@ -8,7 +8,8 @@ Up to three columns, a Gaussian process with a Gaussian kernel is white noise sm
 over the nodes `u` of a lattice, `h` length scales apart. That is exact but for the step of the lattice and where the
 sum ends, together a few millionths of the variance. The noise of a node is a hash of its place, so that there is
 nothing to store, and nowhere an end. Places of the same block of the lattice meet the same nodes: one small matrix
-product per block. With more columns there would be too many nodes, and functions are sums of random waves.
+product per block, in single precision. With more columns there would be too many nodes, and functions are sums of
+random waves.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class _Lattice(NamedTuple):
     tile: int  # blocks per side of a tile, whose noise is made at once
 
 
-_LATTICES = {1: _Lattice(0.55, 6, 16, 64), 2: _Lattice(0.58, 5, 4, 16), 3: _Lattice(0.6, 5, 2, 6)}
+_LATTICES = {1: _Lattice(0.55, 6, 16, 64), 2: _Lattice(0.58, 5, 6, 10), 3: _Lattice(0.6, 5, 2, 6)}
 
 
 @dataclass(frozen=True)
@@ -60,25 +61,38 @@ class PriorDraws:
     def __call__(self, X: Floats, functions: range, n_jobs: int | None = None) -> Floats:
         """Values (n, len(functions)) at places (n, d) of some of the functions, which are numbered from 0."""
         values = np.zeros((len(X), len(functions)))
+        self.add_to(values, X, functions, n_jobs)
+        return values
+
+    def add_to(self, values: Floats, X: Floats, functions: range, n_jobs: int | None) -> None:
+        """Add them to `values`."""
         if len(X) and len(functions):
             draw = _add_smoothed_noise if X.shape[1] in _LATTICES else _add_waves
             for j, (scales, variance) in enumerate(self.kernel.components()):
                 draw(values, X / scales, variance**0.5, (self.seed, j), functions, n_jobs)
-        return values
 
 
 def drawn_residuals(
-    prior: PriorDraws, X: Floats, y: Floats, noise: Floats, functions: range, n_jobs: int | None
+    prior: PriorDraws, X: Floats, y: Floats, noise: Floats, functions: range, n_jobs: int | None, order: Integers
 ) -> Floats:
-    """`y - f(X) - e` (n, S) of Matheron's rule for targets (n, k) with noise variances (n,).
+    """`y - f(X) - e` of Matheron's rule for targets (n, k) with noise variances (n,), and then `y`: (n, S + k).
 
-    Function `i` is of target `i % k`.
+    Function `i` is of target `i % k`. The noise of a sample is a hash of its number in `order` (n,).
     """
-    further, roots = -prior(X, functions, n_jobs), np.sqrt(noise)
-    for column, i in enumerate(functions):
-        e = np.random.default_rng([prior.seed, i]).standard_normal(len(X))
-        further[:, column] += y[:, i % y.shape[1]] - roots * e
-    return further
+    S, k = len(functions), y.shape[1]
+    result = np.zeros((len(X), S + k))
+    residuals, result[:, S:] = result[:, :S], y
+    prior.add_to(residuals, X, functions, n_jobs)
+    own, roots = np.arange(functions.start, functions.stop) % k, np.sqrt(noise)
+    start = _mixed(np.array([prior.seed % 2**64], dtype=np.uint64) ^ _ODD)
+
+    def work(rows: slice) -> None:
+        drawn = _normals(_mixed(order[rows].astype(np.uint64) + start), functions) * roots[rows, None]
+        drawn += residuals[rows]
+        np.subtract(y[rows][:, own], drawn, out=residuals[rows])
+
+    thread_map(work, batches(len(X), ROWS_AT_ONCE), n_jobs)
+    return result
 
 
 # ---- smoothed white noise ----------------------------------------------------------------------------------------
@@ -94,7 +108,7 @@ def _add_smoothed_noise(
     blocks = np.floor(T / lattice.block).astype(np.int64)
     size = lattice.block + 2 * lattice.margin + 1  # nodes per side that a block needs
     around = np.arange(size) - lattice.margin
-    rate, factor = lattice.step**2, amplitude * (lattice.step * (2 / np.pi) ** 0.5) ** (d / 2)
+    rate, factor = np.float32(lattice.step**2), amplitude * (lattice.step * (2 / np.pi) ** 0.5) ** (d / 2)
 
     def work(tile: Integers) -> None:
         first = blocks[tile[0]] // lattice.tile * lattice.tile  # block in the corner of the tile
@@ -106,9 +120,9 @@ def _add_smoothed_noise(
         for chosen in groups:
             rows = tile[chosen]
             corner = blocks[rows[0]] * lattice.block
-            weights = np.full((len(rows), 1), factor)
+            weights = np.full((len(rows), 1), factor, dtype=np.float32)
             for c in range(d):
-                gaps = (T[rows, c] - corner[c])[:, None] - around
+                gaps = ((T[rows, c] - corner[c])[:, None] - around).astype(np.float32)
                 weights = (weights[:, :, None] * np.exp(-rate * gaps * gaps)[:, None, :]).reshape(len(rows), -1)
             if noise is None:
                 own = _noise(corner - lattice.margin, size, d, seed, functions)
@@ -145,12 +159,15 @@ def _noise(corner: Integers, side: int, d: int, seed: tuple[int, int], functions
 
 
 def _normals(keys: NDArray[np.uint64], functions: range) -> Floats:
-    """Standard normal numbers (..., S), one per key (...) and function; two functions come of each hash."""
+    """Standard normal numbers (..., S), one per key (...) and function; two functions come of each hash.
+
+    In single precision, as all that is made of them: no draw needs more digits.
+    """
     pairs = np.arange(functions.start // 2, (functions.stop + 1) // 2, dtype=np.uint64)
     bits = _mixed(keys[..., None] + (pairs + np.uint64(1)) * _GOLDEN)
-    radius = np.sqrt(-2.0 * np.log(((bits >> np.uint64(32)).astype(np.float64) + 0.5) * 2.0**-32))
-    angle = (bits & np.uint64(2**32 - 1)).astype(np.float64) * (2 * np.pi * 2.0**-32)
-    result = np.empty((*keys.shape, 2 * len(pairs)))
+    radius = np.sqrt(-2 * np.log(((bits >> np.uint64(32)).astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-32)))
+    angle = (bits & np.uint64(2**32 - 1)).astype(np.float32) * np.float32(2 * np.pi * 2.0**-32)
+    result = np.empty((*keys.shape, 2 * len(pairs)), dtype=np.float32)
     np.multiply(radius, np.cos(angle), out=result[..., 0::2])
     np.multiply(radius, np.sin(angle), out=result[..., 1::2])
     start = functions.start % 2

@@ -123,11 +123,10 @@ def for_targets(plan: Plan, model: LocalModel, Z: Floats, y: Floats, noise: Floa
     """The model of the same neighbourhood for other targets (n, t), of which it knows the means alone."""
     if isinstance(model, KernelSpace):
         return replace(model, coefficients=model.factor.solve(y))
-    rows, targets, _ = weighted(plan, Z, y, noise)
-    cross = rows @ targets
+    assert plan.features is not None
+    cross = plan.features.rows(Z, 1.0 / _variance(plan, Z, noise, None)) @ y
     if isinstance(model, FeatureSpace):
         return replace(model, coefficients=model.factor.solve(cross))
-    assert plan.features is not None
     sums = replace(_expanded(plan, model.sums), cross=cross)
     return replace(model, coefficients=from_statistics(plan, sums).coefficients)
 
@@ -168,6 +167,18 @@ def mean(plan: Plan, model: LocalModel, Z: Array) -> Array:
         assert plan.features.moments is not None
         return plan.features.moments.mean([model.coefficients], Z, [slice(None)])
     return model.mean(plan.features.rows(Z))
+
+
+def weighted_mean(plan: Plan, model: LocalModel, Z: Floats, weights: Floats) -> Floats:
+    """Means (m, k + 1) at points relative to the centre, (m, d), times weights (m,)."""
+    if isinstance(model, KernelSpace):
+        cross = model.kernel(Z, model.X)
+        cross *= weights[:, None]
+        result: Floats = cross @ model.coefficients
+        return result
+    assert plan.features is not None
+    product: Floats = plan.features.rows(Z, weights).T @ model.coefficients
+    return product
 
 
 def mean_and_variance(plan: Plan, model: LocalModel, Z: Array) -> tuple[Array, Array]:

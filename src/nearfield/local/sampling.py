@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..common import memory
-from ..common.types import Floats
+from ..common.types import Floats, Integers
 from ..hyperparameters.request import Progress
 from ..kernels.draws import PriorDraws, drawn_residuals
 from . import ensemble, global_part
@@ -48,9 +48,11 @@ class Draws:
 
     def __call__(self, X: Floats, blend: bool, n_jobs: int | None) -> tuple[Floats, Floats]:
         """Values (m, S) of the functions at points (m, d) in the units of the data, and means (m, k)."""
-        answers, _ = self.residual.predict(X, False, blend)
-        S = len(self.functions)
-        return answers[:, :S] + self.prior(self.residual.frame.points(X), self.functions, n_jobs), answers[:, S:]
+        S, points = len(self.functions), self.residual.frame.points(X)
+        answers = self.residual.predict_all(points, False, blend)[0]
+        values = self.prior(points, self.functions, n_jobs)
+        values += answers[:, :S]
+        return values, answers[:, S:]
 
 
 def draw(
@@ -64,10 +66,13 @@ def draw(
         Where the model keeps no training points.
     """
     data, k = fitted.training_set(), len(fitted.y_mean)
+    # Where neighbours are near each other in memory, too, rows of many numbers are found sooner.
+    order = np.arange(len(data.X)) if data.cells is None else data.cells.order
+    data = TrainingSet(data.X[order], data.y[order], data.noise[order])
     targets = data.y[:, :k] - (fitted.y_mean - fitted.frame.offset)
     prior = PriorDraws(fitted.frame.kernel, seed)
-    further = drawn_residuals(prior, data.X, targets, data.noise, functions, n_jobs)
-    return Draws(prior, functions, for_targets(fitted, data, np.column_stack([further, targets]), n_jobs, progress))
+    y = drawn_residuals(prior, data.X, targets, data.noise, functions, n_jobs, order)
+    return Draws(prior, functions, for_targets(fitted, replace(data, y=y), order, n_jobs, progress))
 
 
 def bytes_per_function(fitted: FittedLocal) -> float:
@@ -75,35 +80,30 @@ def bytes_per_function(fitted: FittedLocal) -> float:
     predictor = fitted.predictor
     assert isinstance(predictor, LocalPredictor)
     coefficients = sum(len(model.coefficients) for model in predictor.models)
-    return 8.0 * (6.0 * predictor.n_samples + coefficients)
+    return 8.0 * (3.0 * predictor.n_samples + coefficients)
 
 
 def for_targets(
-    fitted: FittedLocal, data: TrainingSet, y: Floats, n_jobs: int | None, progress: Progress | None = None
+    fitted: FittedLocal, data: TrainingSet, number: Integers, n_jobs: int | None, progress: Progress | None = None
 ) -> FittedLocal:
-    """The same model for other targets (n, t), less their means: it tells means alone.
+    """The same model for other targets, less their means: it tells means alone.
 
-    `data` are the training points, as `FittedLocal.training_set` has them.
+    `data` holds the training points of the model in any order, with targets (n, t), and `number` (n,) is the place that
+    each of them had.
     """
-    predictor, part = fitted.predictor, fitted.global_part
+    predictor, part, exact_mean = fitted.predictor, fitted.global_part, fitted.exact_mean
     assert isinstance(predictor, LocalPredictor)
-    further = TrainingSet.of(data.X, y, data.noise)
-    exact_mean = fitted.exact_mean
     if exact_mean is not None:  # it gives the means; what local models would say is not asked for
-        exact_mean = _exact_mean(fitted, exact_mean, further, n_jobs, progress)
-        part = None
+        exact_mean, part = _exact_mean(fitted, exact_mean, data, n_jobs, progress), None
     else:
         if part is not None:
-            part = global_part.for_targets(part, further, n_jobs)
-            further = replace(further, y=part.targets(further.X, further.y))
-        further = replace(further, indices=predictor.data.indices)
+            part = global_part.for_targets(part, data, n_jobs)
+            data = replace(data, y=part.targets(data.X, data.y))
         models = predictor.models
         if models:
-            models = ensemble.for_targets(predictor.plan, models, further, predictor.placement.centers, n_jobs)
-        predictor = replace(predictor, models=models, data=further, kept={}, engine=RaggedEngine(n_jobs))
-    zeros = np.zeros(y.shape[1])
-    frame = replace(fitted.frame, offset=zeros)
-    return replace(fitted, predictor=predictor, global_part=part, exact_mean=exact_mean, frame=frame, y_mean=zeros)
+            models = ensemble.for_targets(predictor.plan, models, data, number, predictor.placement.centers, n_jobs)
+        predictor = replace(predictor, models=models, data=data, kept={}, engine=RaggedEngine(n_jobs))
+    return replace(fitted, predictor=predictor, global_part=part, exact_mean=exact_mean)
 
 
 def _exact_mean(
