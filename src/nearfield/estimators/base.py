@@ -39,6 +39,7 @@ from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
 from .areas import Aggregated
 from .extent import box_of, joined, warn_of_outside, warn_of_unlike_columns
+from .gradients import Sloping
 from .places import framed, sphere_for, without_geometry
 from .probabilities import Probabilistic
 from .samples import Sampled, check_n_samples
@@ -46,7 +47,7 @@ from .samples import Sampled, check_n_samples
 JOINT_UP_TO = 2000  # places, whose covariance matrix is cheaper than functions
 
 
-class GPRegressor(Probabilistic, Sampled, Aggregated, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class GPRegressor(Probabilistic, Sampled, Aggregated, Sloping, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the Gaussian-process regressors."""
 
     kernel_: Kernel

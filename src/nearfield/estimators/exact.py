@@ -16,6 +16,7 @@ from ..common.fitting import all_or_nothing
 from ..common.types import Booleans, Floats
 from ..kernels.draws import PriorDraws, drawn_residuals
 from ..local.covariance import Conditioning
+from ..local.gradient import kernel_space_slopes
 from ..local.neighbourhoods import TrainingSet
 from ..solvers.factors import Cholesky
 from ..solvers.kernel_space import KernelSpace
@@ -204,6 +205,13 @@ class ExactGPRegressor(JointGPRegressor):
         q = self._posterior
         given = Conditioning.dense(self.kernel_, TrainingSet(q.X, q.coefficients, q.noise), q.factor)
         return groups.variances(given, self._inner(X), self.n_jobs)
+
+    def _gradients(self, X: Floats, with_covariance: bool) -> tuple[Floats, Floats | None]:
+        q = self._posterior
+        chunks = memory.batches(len(X), memory.rows_per_chunk(48 * q.X.shape[1] * len(q.X), len(X)))
+        slopes = [kernel_space_slopes(q.kernel, q.X, q.factor, q.coefficients, X[c], with_covariance) for c in chunks]
+        gradient = np.concatenate([each.gradient for each in slopes])
+        return gradient, np.concatenate([each.covariance for each in slopes]) if with_covariance else None
 
     def _bytes_per_function(self) -> float:
         return 32.0 * self._n_rows()

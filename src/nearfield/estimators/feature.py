@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..common import memory
 from ..common.arrays import Array, as_doubles, column_squares, is_tensor, like, namespace, weighted_mean
+from ..common.derivatives import along_columns
 from ..common.fitting import all_or_nothing
 from ..common.types import Booleans, Floats
 from ..common.validation import check_bool, check_option, check_positive, describe, spawn
@@ -329,6 +330,26 @@ class FeatureGPRegressor(JointGPRegressor):
             rows += groups.sums(self._rows(points[chunk]).T, chunk)
         variances: Floats = column_squares(self._posterior.factor.whiten(np.asfortranarray(rows.T)))
         return variances
+
+    def _gradients(self, X: Floats, with_covariance: bool) -> tuple[Floats, Floats | None]:
+        q, (m, d), k = self._posterior, X.shape, len(self.y_mean_)
+        gradient, covariance = np.empty((m, d, k)), np.zeros((m, d, d))
+        for chunk in self._chunks(X):
+            slopes = along_columns(self._complex_rows, X[chunk])
+            gradient[chunk] = np.stack([each.T @ q.coefficients[:, :k] for each in slopes], axis=1)
+            if with_covariance:
+                halves = np.stack([q.factor.whiten(each) for each in slopes])
+                covariance[chunk] = np.einsum("anm,bnm->mab", halves, halves)
+        return gradient, covariance if with_covariance else None
+
+    def _complex_rows(self, X: Floats) -> Floats:
+        """Features (D, m) of points of complex numbers (m, d), which maps of this package take."""
+        maps = self.feature_map_ if isinstance(self.feature_map_, list) else [self.feature_map_]
+        if not _has_scales(self.feature_map) or not all(hasattr(each, "_scaled") for each in maps):
+            raise ValueError(
+                f"predict_gradient needs a feature map of this package, and {type(self.feature_map).__name__} is none."
+            )
+        return np.concatenate([(each._apply(each._scaled(X)) * each.variance**0.5).T for each in maps])
 
     def _bytes_per_function(self) -> float:
         return 16.0 * self._n_rows()

@@ -23,6 +23,7 @@ from ..hyperparameters.noise import NoiseModel
 from ..local.certificate import Certificate, certify
 from ..local.covariance import Conditioning, covariance
 from ..local.fit import Clock, FittedLocal, TrainingData, fit
+from ..local.gradient import gradients
 from ..local.in_memory import InMemory
 from ..local.predictor import LocalPredictor, Predictor
 from ..local.sampling import bytes_per_function, draw
@@ -522,6 +523,13 @@ class LocalGPRegressor(LearntNoise):
         inside = X[groups.owner >= 0]
         places = self._fitted.frame.points(self._inner(X))
         return groups.variances(self._given(inside), places, self.n_jobs, self._factors_of_function(X))
+
+    def _gradients(self, X: Floats, with_covariance: bool) -> tuple[Floats, Floats | None]:
+        if not self.target_.is_identity:
+            raise ValueError("predict_gradient needs target='identity': a transformed target has no closed form.")
+        if not isinstance(self._predictor, LocalPredictor):
+            raise ValueError("The model keeps no training points, which predict_gradient needs: fit it to arrays.")
+        return gradients(self._fitted, X, with_covariance, bool(self.blend))
 
     def _bytes_per_function(self) -> float:
         if not isinstance(self._predictor, LocalPredictor) or self._predictor.n_samples == 0:
