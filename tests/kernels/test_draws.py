@@ -35,7 +35,7 @@ def test_covariance_is_that_of_the_kernel(d, monkeypatch):
     for scales, variance in KERNELS[d].components():
         kernel = Kernel(scales[None], np.array([variance]))
         values = PriorDraws(kernel, 0)(X, range(width**d), 1)
-        np.testing.assert_allclose(values @ values.T, kernel(X, X), atol=1e-5 * variance)
+        np.testing.assert_allclose(values @ values.T, kernel(X, X), atol=(1e-5 if d < 3 else 1e-4) * variance)
 
 
 def test_noise_is_standard_normal_and_white():

@@ -189,7 +189,7 @@ class ExactGPRegressor(JointGPRegressor):
         mean, variance = KernelSpace.from_points(self.kernel_, X[~rows], kept, noise[~rows]).mean_and_variance(X[rows])
         return mean + self.y_mean_, variance
 
-    def _functions_of(self, seed: int, functions: range) -> Functions:
+    def _functions_of(self, seed: int, functions: range, exact: bool) -> Functions:  # noqa: ARG002
         (X, y, noise), k, n_jobs = self._training_rows(), len(self.y_mean_), self.n_jobs
         prior, posterior = PriorDraws(self.kernel_, seed), self._posterior
         y = drawn_residuals(prior, X, y - self.y_mean_, noise, functions, n_jobs, np.arange(len(X)))

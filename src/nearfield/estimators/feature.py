@@ -305,7 +305,7 @@ class FeatureGPRegressor(JointGPRegressor):
             raise ValueError("The covariance of all rows of a source cannot be held; ask for return_std instead.")
         return predict_source(self, source, return_std, include_noise)
 
-    def _functions_of(self, seed: int, functions: range) -> Functions:
+    def _functions_of(self, seed: int, functions: range, exact: bool) -> Functions:  # noqa: ARG002
         k, posterior = len(self.y_mean_), self._posterior
         assert isinstance(posterior, FeatureSpace)
         # Each function has coefficients of its own.

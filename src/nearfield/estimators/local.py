@@ -38,7 +38,7 @@ from .groups import Groups
 from .local_noise import LearntNoise
 from .local_request import local_request
 from .places import refuse_rows_of_sphere, without_geometry
-from .samples import Functions
+from .samples import Functions, Sampler
 from .sampling import take_sample
 
 
@@ -489,9 +489,30 @@ class LocalGPRegressor(LearntNoise):
         """
         return self.sampler(n_samples, random_state)(X, include_noise)
 
-    def _functions_of(self, seed: int, functions: range) -> Functions:
+    def sampler(self, n_samples: int = 1, random_state: Any = None, *, exact: bool = False) -> Sampler:
+        """Functions drawn from the posterior, which can be asked for anywhere and as often as need be.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
+            The same integer gives the same functions.
+        exact : bool, default=False
+            Solve for each function with all data, by conjugate gradients: draws of the exact process, whatever the
+            tolerance. It takes about as long as a certificate of as many places (see `certify`).
+
+        Returns
+        -------
+        sampler : Sampler
+            `sampler(X)` has the values of all functions at places, shape (m, n_samples).
+        """
+        sampler = super().sampler(n_samples, random_state)
+        sampler.exact = bool(exact)
+        return sampler
+
+    def _functions_of(self, seed: int, functions: range, exact: bool) -> Functions:
         blend, n_jobs = bool(self.blend), self.n_jobs
-        draws = draw(self._fitted, seed, functions, n_jobs, self._check_progress())
+        draws = draw(self._fitted, seed, functions, n_jobs, self._check_progress(), exact)
         return lambda points: draws(points, blend, n_jobs)
 
     def _covariance(self, X: Floats, include_noise: bool) -> Floats:

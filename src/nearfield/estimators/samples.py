@@ -37,10 +37,12 @@ class Sampler:
         As it was when the sampler was made.
     n_samples : int
     seed : int
+    exact : bool
+        Whether each function is solved for all data, rather than by the approximation of the model.
     """
 
-    def __init__(self, model: Any, n_samples: int, seed: int) -> None:
-        self.model, self.n_samples, self.seed = copy.copy(model), n_samples, seed
+    def __init__(self, model: Any, n_samples: int, seed: int, exact: bool = False) -> None:
+        self.model, self.n_samples, self.seed, self.exact = copy.copy(model), n_samples, seed, exact
         self._kept: dict[range, Functions] = {}
 
     def __repr__(self) -> str:
@@ -165,7 +167,7 @@ class Sampler:
     def _functions(self, run: range) -> Functions:
         """Some functions, made if they are new, and kept as long as there is room."""
         if run not in self._kept:
-            made: Functions = self.model._functions_of(self.seed, run)
+            made: Functions = self.model._functions_of(self.seed, run, self.exact)
             taken = (len(run) + sum(map(len, self._kept))) * self.model._bytes_per_function()
             if taken > KEPT_SHARE * memory.available():
                 return made
@@ -176,8 +178,8 @@ class Sampler:
 class Sampled:
     """Joint samples of a regressor.
 
-    A subclass gives `_functions_of(seed, functions)`, see `Functions`, where function `i` is of target `i % k`, and
-    `_bytes_per_function()`, the memory that one of them takes.
+    A subclass gives `_functions_of(seed, functions, exact)`, which answers with `Functions` whose number `i` is of
+    target `i % k`, and `_bytes_per_function()`, the memory that one of them takes.
     """
 
     noise_variance_: float
@@ -204,7 +206,7 @@ class Sampled:
         self._bytes_per_function()  # refuses models that functions cannot be drawn from
         return sampler
 
-    def _functions_of(self, seed: int, functions: range) -> Functions:
+    def _functions_of(self, seed: int, functions: range, exact: bool) -> Functions:
         raise NotImplementedError
 
     def _bytes_per_function(self) -> float:

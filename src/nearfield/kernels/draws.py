@@ -41,7 +41,7 @@ class _Lattice(NamedTuple):
     tile: int  # blocks per side of a tile, whose noise is made at once
 
 
-_LATTICES = {1: _Lattice(0.55, 6, 16, 64), 2: _Lattice(0.58, 5, 6, 10), 3: _Lattice(0.6, 5, 2, 6)}
+_LATTICES = {1: _Lattice(0.55, 6, 16, 64), 2: _Lattice(0.58, 5, 6, 10), 3: _Lattice(0.66, 4, 2, 6)}
 
 
 @dataclass(frozen=True)
@@ -202,15 +202,16 @@ def _add_waves(
         first = group * FUNCTIONS_PER_WAVES
         own = range(max(first, functions.start), min(first + FUNCTIONS_PER_WAVES, functions.stop))
         rng = np.random.default_rng([seed[0], seed[1], group])
-        frequencies = rng.standard_normal((Z.shape[1], N_WAVES))
+        frequencies = rng.standard_normal((Z.shape[1], N_WAVES)) / (2 * np.pi)
         heights = rng.standard_normal((2 * N_WAVES, FUNCTIONS_PER_WAVES)) * (amplitude / N_WAVES**0.5)
-        chosen = np.ascontiguousarray(heights[:, own.start - first : own.stop - first])
+        chosen = heights[:, own.start - first : own.stop - first].astype(np.float32)
         columns = slice(own.start - functions.start, own.stop - functions.start)
 
         def work(
             chunk: slice, frequencies: Floats = frequencies, chosen: Floats = chosen, columns: slice = columns
         ) -> None:
-            angles = Z[chunk] @ frequencies
+            turns = Z[chunk] @ frequencies
+            angles = ((turns - np.round(turns)) * (2 * np.pi)).astype(np.float32)
             values[chunk, columns] += np.cos(angles) @ chosen[:N_WAVES] + np.sin(angles) @ chosen[N_WAVES:]
 
         thread_map(work, batches(len(Z), ROWS_AT_ONCE), n_jobs)

@@ -16,16 +16,21 @@ import numpy as np
 
 from ..common import memory
 from ..common.types import Floats, Integers
+from ..features.domain import DomainFeatures
 from ..hyperparameters.request import Progress
+from ..kernels import Kernel
 from ..kernels.draws import PriorDraws, drawn_residuals
 from . import ensemble, global_part
 from .engine import RaggedEngine
 from .fit import FittedLocal
-from .iteration import ExactMean, System, precision_of_mean
+from .global_part import split
+from .iteration import MOST_PAIRS, ExactMean, System, precision_of_mean
 from .neighbourhoods import TrainingSet
 from .predictor import LocalPredictor
 
 COLUMNS_AT_ONCE = 64  # that are solved together
+EXACT = 1e-6  # relative residual of draws that are to be exact
+LACK = 1e-10  # of the variance, that features of the long scales may lack then
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,14 +61,21 @@ class Draws:
 
 
 def draw(
-    fitted: FittedLocal, seed: int, functions: range, n_jobs: int | None, progress: Progress | None = None
+    fitted: FittedLocal,
+    seed: int,
+    functions: range,
+    n_jobs: int | None,
+    progress: Progress | None = None,
+    exact: bool = False,
 ) -> Draws:
     """Some of the functions that a seed stands for; see `Draws`.
+
+    With `exact`, all data are solved for, by iteration, whatever the model does for its mean.
 
     Raises
     ------
     ValueError
-        Where the model keeps no training points.
+        Where that is out of reach, since the kernel reaches across too many pairs of points.
     """
     data, k = fitted.training_set(), len(fitted.y_mean)
     # Where neighbours are near each other in memory, too, rows of many numbers are found sooner.
@@ -72,7 +84,12 @@ def draw(
     targets = data.y[:, :k] - (fitted.y_mean - fitted.frame.offset)
     prior = PriorDraws(fitted.frame.kernel, seed)
     y = drawn_residuals(prior, data.X, targets, data.noise, functions, n_jobs, order)
-    return Draws(prior, functions, for_targets(fitted, replace(data, y=y), order, n_jobs, progress))
+    data = replace(data, y=y)
+    if exact:
+        short, features = split(fitted.frame.kernel, data.X, LACK)
+        mean = _exact_mean(short, features, data, EXACT, n_jobs, progress)
+        return Draws(prior, functions, replace(fitted, global_part=None, exact_mean=mean))
+    return Draws(prior, functions, for_targets(fitted, data, order, n_jobs, progress))
 
 
 def bytes_per_function(fitted: FittedLocal) -> float:
@@ -94,7 +111,9 @@ def for_targets(
     predictor, part, exact_mean = fitted.predictor, fitted.global_part, fitted.exact_mean
     assert isinstance(predictor, LocalPredictor)
     if exact_mean is not None:  # it gives the means; what local models would say is not asked for
-        exact_mean, part = _exact_mean(fitted, exact_mean, data, n_jobs, progress), None
+        tolerance = precision_of_mean(fitted.report.tolerance or 1e-3)
+        exact_mean = _exact_mean(exact_mean.kernel, exact_mean.features, data, tolerance, n_jobs, progress)
+        part = None
     else:
         if part is not None:
             part = global_part.for_targets(part, data, n_jobs)
@@ -107,12 +126,16 @@ def for_targets(
 
 
 def _exact_mean(
-    fitted: FittedLocal, exact: ExactMean, data: TrainingSet, n_jobs: int | None, progress: Progress | None
+    kernel: Kernel,
+    features: tuple[DomainFeatures, ...],
+    data: TrainingSet,
+    tolerance: float,
+    n_jobs: int | None,
+    progress: Progress | None,
 ) -> ExactMean:
-    """The exact mean of other targets."""
-    system = System.of(exact.kernel, exact.features, data.X, data.noise, np.random.RandomState(0), n_jobs)
-    tolerance = precision_of_mean(fitted.report.tolerance or 1e-3)
+    """The mean of the exact process for the targets of `data`, to a relative residual of `tolerance`."""
+    system = System.of(kernel, features, data.X, data.noise, np.random.RandomState(0), n_jobs, MOST_PAIRS)
     weights = np.empty_like(data.y)
     for columns in memory.batches(data.y.shape[1], COLUMNS_AT_ONCE):
         weights[:, columns] = system.solve(data.y[:, columns], tolerance, progress).x
-    return ExactMean(exact.kernel, data.X, weights, exact.features, system.Phi.T @ weights, n_jobs)
+    return ExactMean(kernel, data.X, weights, features, system.Phi.T @ weights, n_jobs)
