@@ -22,8 +22,8 @@ from ..solvers.factors import Cholesky
 from ..solvers.kernel_space import KernelSpace
 from ..solvers.left_out import of_kernel_space
 from ..streaming.inputs import refuse_source
+from .area_groups import Groups
 from .base import JointGPRegressor
-from .groups import Groups
 from .samples import Functions
 
 

@@ -37,8 +37,8 @@ from ..streaming.neighbours import make_blocks
 from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes
 from ..streaming.source import Source
+from .area_groups import Groups
 from .base import JointGPRegressor
-from .groups import Groups
 from .places import refuse_rows_of_sphere
 from .probabilities import NO_ROWS
 from .samples import Functions

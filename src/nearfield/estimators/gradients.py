@@ -9,6 +9,7 @@ import numpy as np
 from ..common import memory
 from ..common.derivatives import along_columns
 from ..common.types import Floats
+from .samples import refuse_drift
 
 PLACES_AT_ONCE = 1 << 13
 
@@ -38,6 +39,7 @@ class Sloping:
         std : ndarray of the same shape, if `return_std`
         """
         self._need_arrays("predict_gradient")  # type: ignore[attr-defined]
+        refuse_drift(self, "predict_gradient")
         points: Floats = self._validate_test(X)  # type: ignore[attr-defined]
         m, d, k = len(points), points.shape[1], len(self.y_mean_)  # type: ignore[attr-defined]
         gradient, variance = np.empty((m, d, k)), np.empty((m, d))
@@ -53,7 +55,7 @@ class Sloping:
         """Gradients (m, d, k) by the columns of X, and variances (m, d), from those by what the kernel sees."""
         gradient, covariance = self._gradients(self._inner(X), with_variance)  # type: ignore[attr-defined]
         variance = np.zeros(X.shape)
-        if self._sphere is not None:  # type: ignore[attr-defined]
+        if gradient.shape[1] != X.shape[1]:
             turn = np.stack(along_columns(self._inner, X), axis=2)  # type: ignore[attr-defined]
             gradient = np.einsum("mid,mik->mdk", turn, gradient)
             if covariance is not None:

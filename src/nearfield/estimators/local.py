@@ -33,12 +33,12 @@ from ..streaming.inputs import as_source
 from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes, Sample
 from ..streaming.source import ArraySource, Source
+from .area_groups import Groups
 from .extent import warn_of_outside
-from .groups import Groups
 from .local_noise import LearntNoise
 from .local_request import local_request
 from .places import refuse_rows_of_sphere, without_geometry
-from .samples import Functions, Sampler
+from .samples import Functions, Sampler, refuse_drift
 from .sampling import take_sample
 
 
@@ -449,6 +449,7 @@ class LocalGPRegressor(LearntNoise):
         if return_std:
             raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
         self._need_arrays("return_cov=True")
+        refuse_drift(self, "return_cov=True")
         if as_source(X, None, None) is not None:
             raise ValueError("The covariance of all rows of a source cannot be held; ask for return_std instead.")
         points = self._validate_test(X)

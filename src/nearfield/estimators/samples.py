@@ -14,7 +14,7 @@ from ..common.validation import check_random_state, is_whole
 from ..local.cells import MAX_COLUMNS, Cells
 from ..streaming.inputs import as_source
 from ..streaming.output import points_of
-from .groups import Groups
+from .area_groups import Groups
 
 KEPT_SHARE = 0.25  # of free memory, that functions may take while they wait to be asked for
 WORK_SHARE = 0.2  # of free memory, for functions that are made together
@@ -201,6 +201,7 @@ class Sampled:
             `sampler(X)` has the values of all functions at places, shape (m, n_samples).
         """
         self._need_arrays("sampler")  # type: ignore[attr-defined]
+        refuse_drift(self, "sampler")
         check_n_samples(n_samples)
         sampler = Sampler(self, int(n_samples), seed_of(random_state))
         self._bytes_per_function()  # refuses models that functions cannot be drawn from
@@ -230,6 +231,14 @@ def _together(points: Floats) -> Integers:
     unit = np.where(sides > 0, sides, 1.0) / (m / PLACES_AT_ONCE) ** (1 / d)
     cells = Cells.of(points / unit, 1.0)
     return np.arange(m) if cells is None else cells.order
+
+
+def refuse_drift(model: Any, method: str) -> None:
+    """Refuse a model whose mean is more than a constant, which draws, areas and gradients know nothing of."""
+    drift = getattr(model, "drift", None)
+    is_constant = drift is None or (isinstance(drift, str) and drift == "constant")
+    if not is_constant or any(getattr(model, name, None) is not None for name in ("mean", "groups")):
+        raise ValueError(f"{method} is for models whose mean is a constant: without drift, mean and groups.")
 
 
 def seed_of(random_state: Any) -> int:
