@@ -28,6 +28,7 @@ GALLERY = (
     "satellite",
     "spacetime",
     "rain",
+    "terrain",
     "prices",
     "photograph",
     "seattle",

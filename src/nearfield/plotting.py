@@ -1,5 +1,23 @@
 """Pictures of fitted models, with matplotlib."""
 
-from .reporting.plots import calibration, error_against_cost, mean_map, prediction, probabilities, residuals, std_map
+from .reporting.plots import (
+    calibration,
+    error_against_cost,
+    mean_map,
+    prediction,
+    probabilities,
+    residuals,
+    samples,
+    std_map,
+)
 
-__all__ = ["calibration", "error_against_cost", "mean_map", "prediction", "probabilities", "residuals", "std_map"]
+__all__ = [
+    "calibration",
+    "error_against_cost",
+    "mean_map",
+    "prediction",
+    "probabilities",
+    "residuals",
+    "samples",
+    "std_map",
+]

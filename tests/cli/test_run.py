@@ -104,7 +104,7 @@ def test_without_typer_the_command_says_what_to_install():
 
 
 @pytest.mark.parametrize(
-    "command", ["fit", "predict", "evaluate", "fill", "info", "report", "demo", "bench", "reproduce"]
+    "command", ["fit", "predict", "areas", "evaluate", "fill", "info", "report", "demo", "bench", "reproduce"]
 )
 def test_flags_have_no_type_in_the_help(command, capsys):
     assert cli.main([command, "--help"]) == 0

@@ -70,6 +70,25 @@ def test_a_map_shows_the_predictions(ax, plane, draw, which):
     assert mesh.get_array()[3, 7] == pytest.approx(expected)
 
 
+def test_samples_are_curves_or_a_map(ax, line, plane):
+    sampler = line[0].sampler(5, 0)
+    assert plotting.samples(sampler, ax=ax) is ax
+    x = ax.lines[0].get_xdata()
+    np.testing.assert_allclose([each.get_ydata() for each in ax.lines], sampler(x[:, None]).T)
+    figure, other = plt.subplots()
+    sampler = plane[0].sampler(3, 0)
+    plotting.samples(sampler, which=2, size=20, ax=other)
+    mesh = other.collections[0]
+    values = np.asarray(mesh.get_array()).reshape(20, 20)
+    corners = np.asarray(mesh.get_coordinates()).reshape(-1, 2)
+    np.testing.assert_allclose(values.ravel(), sampler(corners)[:, 2], atol=1e-5)
+    plt.close(figure)
+    with pytest.raises(ValueError, match="'which' argument"):
+        plotting.samples(sampler, which=3)
+    with pytest.raises(ValueError, match="no functions"):
+        plotting.samples(plane[0].sampler(0))
+
+
 def test_pictures_are_not_drawn_over_each_other(ax, plane):
     model, _, _ = plane
     assert plotting.mean_map(model, size=5) is ax  # the current one, and empty

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from .. import __version__
-from . import bench, demo, evaluate, fill, fit, info, predict, report, reproduce
+from . import areas, bench, demo, evaluate, fill, fit, info, predict, report, reproduce
 
 
 class Command(TyperCommand):
@@ -50,6 +50,7 @@ def _options(
 
 app.command("fit", cls=Command, epilog=fit.EXAMPLES, no_args_is_help=True)(fit.command)
 app.command("predict", cls=Command, epilog=predict.EXAMPLES, no_args_is_help=True)(predict.command)
+app.command("areas", cls=Command, epilog=areas.EXAMPLES, no_args_is_help=True)(areas.command)
 app.command("evaluate", cls=Command, epilog=evaluate.EXAMPLES, no_args_is_help=True)(evaluate.command)
 app.command("fill", cls=Command, epilog=fill.EXAMPLES, no_args_is_help=True)(fill.command)
 app.command("info", cls=Command, epilog=info.EXAMPLES, no_args_is_help=True)(info.command)

@@ -39,12 +39,17 @@ from ..reporting.inputs import named_length_scales
 from ..reporting.report import Report
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
+from .areas import Aggregated
 from .extent import box_of, joined, warn_of_outside, warn_of_unlike_columns
+from .gradients import Sloping
 from .places import framed, sphere_for, without_geometry
 from .probabilities import Probabilistic
+from .samples import Sampled, check_n_samples
+
+JOINT_UP_TO = 2000  # places, whose covariance matrix is cheaper than functions
 
 
-class GPRegressor(Probabilistic, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class GPRegressor(Probabilistic, Sampled, Aggregated, Sloping, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the Gaussian-process regressors."""
 
     kernel_: Kernel
@@ -558,6 +563,9 @@ class JointGPRegressor(GPRegressor):
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0, include_noise: bool = False) -> Array:
         """Draw functions from the posterior.
 
+        Up to two thousand places, values come from their joint covariance; beyond, from functions that are drawn first,
+        as `sampler` has them.
+
         Parameters
         ----------
         X : array of shape (m, n_features)
@@ -570,8 +578,9 @@ class JointGPRegressor(GPRegressor):
         -------
         samples : ndarray of shape (m, n_samples), or (m, n_targets, n_samples)
         """
-        if not is_whole(n_samples, 0):
-            raise ValueError(f"The 'n_samples' argument must be an integer of at least 0. Got {n_samples!r}.")
+        check_n_samples(n_samples)
+        if not is_tensor(X) and self._draws_by_rule(X):
+            return self.sampler(n_samples, random_state)(X, include_noise)
         mean, covariance = self.predict(X, return_cov=True, include_noise=include_noise)
         rng = check_random_state(random_state)
         m, k = len(mean), len(self.y_mean_)
@@ -579,6 +588,10 @@ class JointGPRegressor(GPRegressor):
         draws = (root @ like(rng.standard_normal((m, k * n_samples)), root)).reshape(m, k, n_samples)
         draws += mean.reshape(m, k, 1)
         return draws[:, 0] if mean.ndim == 1 else draws
+
+    def _draws_by_rule(self, X: Any) -> bool:
+        """Whether functions are drawn first and asked for then, rather than all values from their covariance."""
+        return len(X) > JOINT_UP_TO if hasattr(X, "__len__") else False
 
 
 def _square_root(covariance: Array) -> Array:

@@ -14,11 +14,17 @@ from ..common.arrays import Array, as_doubles, indices_like, is_tensor, weighted
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
 from ..common.types import Booleans, Floats
+from ..kernels.draws import PriorDraws, drawn_residuals
+from ..local.covariance import Conditioning
+from ..local.gradient import kernel_space_slopes
+from ..local.neighbourhoods import TrainingSet
 from ..solvers.factors import Cholesky
 from ..solvers.kernel_space import KernelSpace
 from ..solvers.left_out import of_kernel_space
 from ..streaming.inputs import refuse_source
+from .area_groups import Groups
 from .base import JointGPRegressor
+from .samples import Functions
 
 
 class ExactGPRegressor(JointGPRegressor):
@@ -182,6 +188,33 @@ class ExactGPRegressor(JointGPRegressor):
         kept = y[~rows] - self.y_mean_
         mean, variance = KernelSpace.from_points(self.kernel_, X[~rows], kept, noise[~rows]).mean_and_variance(X[rows])
         return mean + self.y_mean_, variance
+
+    def _functions_of(self, seed: int, functions: range, exact: bool) -> Functions:  # noqa: ARG002
+        (X, y, noise), k, n_jobs = self._training_rows(), len(self.y_mean_), self.n_jobs
+        prior, posterior = PriorDraws(self.kernel_, seed), self._posterior
+        y = drawn_residuals(prior, X, y - self.y_mean_, noise, functions, n_jobs, np.arange(len(X)))
+        model = replace(posterior, coefficients=posterior.factor.solve(y))
+
+        def values(points: Floats) -> tuple[Floats, Floats]:
+            answers = np.concatenate([model.mean(points[chunk]) for chunk in self._chunks(points)])
+            return answers[:, :-k] + prior(points, functions, n_jobs), answers[:, -k:]
+
+        return values
+
+    def _variances_of_sums(self, X: Floats, groups: Groups) -> Floats | None:
+        q = self._posterior
+        given = Conditioning.dense(self.kernel_, TrainingSet(q.X, q.coefficients, q.noise), q.factor)
+        return groups.variances(given, self._inner(X), self.n_jobs)
+
+    def _gradients(self, X: Floats, with_covariance: bool) -> tuple[Floats, Floats | None]:
+        q = self._posterior
+        chunks = memory.batches(len(X), memory.rows_per_chunk(48 * q.X.shape[1] * len(q.X), len(X)))
+        slopes = [kernel_space_slopes(q.kernel, q.X, q.factor, q.coefficients, X[c], with_covariance) for c in chunks]
+        gradient = np.concatenate([each.gradient for each in slopes])
+        return gradient, np.concatenate([each.covariance for each in slopes]) if with_covariance else None
+
+    def _bytes_per_function(self) -> float:
+        return 32.0 * self._n_rows()
 
     def log_marginal_likelihood(self) -> float:
         """Log marginal likelihood of the training data at the fitted hyperparameters (summed over targets)."""

@@ -13,7 +13,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..common import memory
-from ..common.arrays import Array, as_doubles, is_tensor, like, namespace, weighted_mean
+from ..common.arrays import Array, as_doubles, column_squares, is_tensor, like, namespace, weighted_mean
+from ..common.derivatives import along_columns
 from ..common.fitting import all_or_nothing
 from ..common.types import Booleans, Floats
 from ..common.validation import check_bool, check_option, check_positive, describe, spawn
@@ -37,9 +38,11 @@ from ..streaming.neighbours import make_blocks
 from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes
 from ..streaming.source import Source
+from .area_groups import Groups
 from .base import JointGPRegressor
 from .places import refuse_rows_of_sphere
 from .probabilities import NO_ROWS
+from .samples import Functions
 from .sampling import FeatureSums, take_sample
 
 FAR = 0.1  # nats per point from the exact process, that are worth a warning
@@ -304,6 +307,58 @@ class FeatureGPRegressor(JointGPRegressor):
         if return_cov:
             raise ValueError("The covariance of all rows of a source cannot be held; ask for return_std instead.")
         return predict_source(self, source, return_std, include_noise)
+
+    def _functions_of(self, seed: int, functions: range, exact: bool) -> Functions:  # noqa: ARG002
+        k, posterior = len(self.y_mean_), self._posterior
+        assert isinstance(posterior, FeatureSpace)
+        # Each function has coefficients of its own.
+        drawn = [np.random.default_rng([seed, i]).standard_normal(self._width) for i in functions]
+        own = np.column_stack(drawn)
+
+        def values(points: Floats) -> tuple[Floats, Floats]:
+            answers = np.empty((len(points), len(functions))), np.empty((len(points), k))
+            for chunk in self._chunks(points):
+                rows = self._rows(points[chunk])
+                answers[1][chunk] = posterior.mean(rows)[:, :k]
+                answers[0][chunk] = posterior.factor.whiten(rows).T @ own
+            answers[0][...] += np.tile(answers[1], len(functions) // k)
+            return answers
+
+        return values
+
+    def _variances_of_sums(self, X: Floats, groups: Groups) -> Floats | None:
+        points = self._inner(X)
+        rows = np.zeros((len(groups.labels), self._width))
+        for chunk in self._chunks(points):
+            rows += groups.sums(self._rows(points[chunk]).T, chunk)
+        variances: Floats = column_squares(self._posterior.factor.whiten(np.asfortranarray(rows.T)))
+        return variances
+
+    def _gradients(self, X: Floats, with_covariance: bool) -> tuple[Floats, Floats | None]:
+        q, (m, d), k = self._posterior, X.shape, len(self.y_mean_)
+        gradient, covariance = np.empty((m, d, k)), np.zeros((m, d, d))
+        for chunk in self._chunks(X):
+            slopes = along_columns(self._complex_rows, X[chunk])
+            gradient[chunk] = np.stack([each.T @ q.coefficients[:, :k] for each in slopes], axis=1)
+            if with_covariance:
+                halves = np.stack([q.factor.whiten(each) for each in slopes])
+                covariance[chunk] = np.einsum("anm,bnm->mab", halves, halves)
+        return gradient, covariance if with_covariance else None
+
+    def _complex_rows(self, X: Floats) -> Floats:
+        """Features (D, m) of points of complex numbers (m, d), which maps of this package take."""
+        maps = self.feature_map_ if isinstance(self.feature_map_, list) else [self.feature_map_]
+        if not _has_scales(self.feature_map) or not all(hasattr(each, "_scaled") for each in maps):
+            raise ValueError(
+                f"predict_gradient needs a feature map of this package, and {type(self.feature_map).__name__} is none."
+            )
+        return np.concatenate([(each._apply(each._scaled(X)) * each.variance**0.5).T for each in maps])
+
+    def _bytes_per_function(self) -> float:
+        return 16.0 * self._n_rows()
+
+    def _draws_by_rule(self, X: Any) -> bool:  # noqa: ARG002
+        return True
 
     def log_marginal_likelihood(self) -> float:
         """Log marginal likelihood, under the features' kernel, of the data seen so far (summed over targets)."""

@@ -21,19 +21,24 @@ from ..common.warnings import warn
 from ..features import MaclaurinFeatures
 from ..hyperparameters.noise import NoiseModel
 from ..local.certificate import Certificate, certify
+from ..local.covariance import Conditioning, covariance
 from ..local.fit import Clock, FittedLocal, TrainingData, fit
+from ..local.gradient import gradients
 from ..local.in_memory import InMemory
 from ..local.predictor import LocalPredictor, Predictor
+from ..local.sampling import bytes_per_function, draw
 from ..reporting.report import Report
 from ..streaming.fit import SourceData, take_in
 from ..streaming.inputs import as_source
 from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes, Sample
 from ..streaming.source import ArraySource, Source
+from .area_groups import Groups
 from .extent import warn_of_outside
 from .local_noise import LearntNoise
 from .local_request import local_request
 from .places import refuse_rows_of_sphere, without_geometry
+from .samples import Functions, Sampler, refuse_drift
 from .sampling import take_sample
 
 
@@ -411,8 +416,8 @@ class LocalGPRegressor(LearntNoise):
 
     # ---- prediction ----------------------------------------------------------------------------------------------
 
-    def predict(self, X: Any, return_std: bool = False, include_noise: bool = False) -> Any:
-        """Posterior mean, and standard deviation on request.
+    def predict(self, X: Any, return_std: bool = False, include_noise: bool = False, return_cov: bool = False) -> Any:
+        """Posterior mean, and standard deviation or covariance on request.
 
         Parameters
         ----------
@@ -422,19 +427,39 @@ class LocalGPRegressor(LearntNoise):
         return_std : bool, default=False
         include_noise : bool, default=False
             The distribution of observations instead of that of the latent function: the noise variance is added.
+        return_cov : bool, default=False
+            The joint covariance of all places, that of the exact process: positive semidefinite, and as large as
+            memory allows.
 
         Returns
         -------
         mean : ndarray of shape (m,) or (m, n_targets)
         std : ndarray of the same shape, if `return_std`
+        cov : ndarray of shape (m, m) or (m, m, n_targets), if `return_cov`
         """
         self._fitted_on_tensors(X)  # refuses points of another library
+        if return_cov:
+            return self._predict_with_covariance(X, return_std, include_noise)
         source = as_source(X, None, None)
         if source is not None:
             return predict_source(self, source, return_std, include_noise)
         points = self._validate_test(X)
         warn_of_outside(self, points)
         return self._predict_points(points, return_std, include_noise)
+
+    def _predict_with_covariance(self, X: Any, return_std: bool, include_noise: bool) -> Any:
+        if return_std:
+            raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
+        self._need_arrays("return_cov=True")
+        refuse_drift(self, "return_cov=True")
+        if as_source(X, None, None) is not None:
+            raise ValueError("The covariance of all rows of a source cannot be held; ask for return_std instead.")
+        points = self._validate_test(X)
+        warn_of_outside(self, points)
+        joint = self._covariance(points, include_noise)
+        if not self._single_target:
+            joint = np.repeat(joint[:, :, None], len(self.y_mean_), axis=2)
+        return self._predict_points(points, False, include_noise), joint
 
     def _predict_points(self, X: Any, return_std: bool, include_noise: bool) -> Any:
         if not self.target_.is_identity or (return_std and not self.noise_model_.is_plain):
@@ -446,6 +471,94 @@ class LocalGPRegressor(LearntNoise):
         mean, variance = self._fitted.predict(self._inner(X), return_std, bool(self.blend))
         mean = self._shaped(mean)
         return (mean, self._std(variance, include_noise)) if return_std else mean
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None, include_noise: bool = False) -> Floats:
+        """Draw functions from the posterior, jointly for all places: nearby places agree, across cells too.
+
+        Draws have the covariance of the errors of the model's mean, which is that of the posterior up to the tolerance.
+        A million places cost about what a hundred targets would. `sampler` gives functions that can be asked for again.
+
+        Parameters
+        ----------
+        X : array of shape (m, n_features), data frame or Source
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
+        include_noise : bool, default=False
+            Draw observations instead of the latent function.
+
+        Returns
+        -------
+        samples : ndarray of shape (m, n_samples), or (m, n_targets, n_samples)
+        """
+        return self.sampler(n_samples, random_state)(X, include_noise)
+
+    def sampler(self, n_samples: int = 1, random_state: Any = None, *, exact: bool = False) -> Sampler:
+        """Functions drawn from the posterior, which can be asked for anywhere and as often as need be.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
+            The same integer gives the same functions.
+        exact : bool, default=False
+            Solve for each function with all data, by conjugate gradients: draws of the exact process, whatever the
+            tolerance. It takes about as long as a certificate of as many places (see `certify`).
+
+        Returns
+        -------
+        sampler : Sampler
+            `sampler(X)` has the values of all functions at places, shape (m, n_samples).
+        """
+        sampler = super().sampler(n_samples, random_state)
+        sampler.exact = bool(exact)
+        return sampler
+
+    def _functions_of(self, seed: int, functions: range, exact: bool) -> Functions:
+        blend, n_jobs = bool(self.blend), self.n_jobs
+        draws = draw(self._fitted, seed, functions, n_jobs, self._check_progress(), exact)
+        return lambda points: draws(points, blend, n_jobs)
+
+    def _covariance(self, X: Floats, include_noise: bool) -> Floats:
+        """Covariance matrix (m, m) of the exact process at checked places."""
+        if not self.target_.is_identity:
+            raise ValueError("return_cov=True needs target='identity'; sample_y draws from the joint distribution.")
+        result = covariance(self._given(X), self._fitted.frame.points(self._inner(X)), self.n_jobs)
+        factors, diagonal = self._factors_of_function(X), np.arange(len(X))
+        if factors is not None:
+            result *= np.outer(factors, factors)
+        result[diagonal, diagonal] = np.maximum(result[diagonal, diagonal], 0.0)
+        if include_noise:
+            result[diagonal, diagonal] += self._noise_at(X)
+        return result
+
+    def _given(self, X: Floats) -> Conditioning:
+        """The exact process given the data that matter to checked places."""
+        fitted = self._fitted
+        if not isinstance(fitted.predictor, LocalPredictor) or fitted.predictor.n_samples == 0:
+            raise ValueError("The model keeps no training points, which covariances need: fit it to arrays.")
+        places = fitted.frame.points(self._inner(X))
+        return Conditioning.near(
+            fitted.frame.kernel, fitted.training_set(), places, self.n_jobs, self._check_progress()
+        )
+
+    def _variances_of_sums(self, X: Floats, groups: Groups) -> Floats | None:
+        if not self.target_.is_identity:
+            return None
+        inside = X[groups.owner >= 0]
+        places = self._fitted.frame.points(self._inner(X))
+        return groups.variances(self._given(inside), places, self.n_jobs, self._factors_of_function(X))
+
+    def _gradients(self, X: Floats, with_covariance: bool) -> tuple[Floats, Floats | None]:
+        if not self.target_.is_identity:
+            raise ValueError("predict_gradient needs target='identity': a transformed target has no closed form.")
+        if not isinstance(self._predictor, LocalPredictor):
+            raise ValueError("The model keeps no training points, which predict_gradient needs: fit it to arrays.")
+        return gradients(self._fitted, X, with_covariance, bool(self.blend))
+
+    def _bytes_per_function(self) -> float:
+        if not isinstance(self._predictor, LocalPredictor) or self._predictor.n_samples == 0:
+            raise ValueError("The model keeps no training points, which samples need: fit it to arrays.")
+        return bytes_per_function(self._fitted)
 
     def certify(self, X: Any, n_probes: int = 64, random_state: Any = None) -> Certificate:
         """Hold the model against the exact Gaussian process of all training data, at a sample of places.

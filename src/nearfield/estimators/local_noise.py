@@ -151,6 +151,29 @@ class LearntNoise(GPRegressor):
         points = self._fitted.frame.points(self._inner(X))
         return self.noise_model_.distribution(points, mean, variance, noise).in_units(self.target_)
 
+    def _draws_in_units(self, X: Floats, values: Floats, means: Floats, rng: np.random.Generator | None) -> Floats:
+        model, factors = self.noise_model_, self._factors_of_function(X)
+        if factors is not None:
+            values = means[:, :, None] + factors[:, None, None] * (values - means[:, :, None])
+        values += self.y_mean_[:, None]
+        if rng is not None:
+            points = self._fitted.frame.points(self._inner(X))
+            scales = np.sqrt(model.factors(points) * GPRegressor._noise_at(self, X))[:, None, None]
+            is_normal = np.isinf(model.dof)
+            noise = rng.standard_normal(values.shape) if is_normal else rng.standard_t(model.dof, values.shape)
+            values += scales * noise
+        return self.target_.inverse(values)
+
+    def _means_add_up(self) -> bool:
+        return self.target_.is_identity
+
+    def _factors_of_function(self, X: Floats) -> Floats | None:
+        """What the function's deviations from its mean are multiplied by at places (m, d); None is 1."""
+        if not self.noise_model_.of_all:
+            return None
+        points = self._fitted.frame.points(self._inner(X))
+        return np.sqrt(self.noise_model_.function_variance(points, np.ones(len(X))))
+
     # ---- left out ----------------------------------------------------------------------------------------------------
 
     def _training_rows(self) -> tuple[Floats, Floats, Floats]:

@@ -61,7 +61,7 @@ def weights_of_centers(centers: Array, X: Array, counts: Array, owner: Array, re
 
 def weight_of_opened_cells(distance: Array, spacing: float) -> Array:
     """Weight of the cells opened for a point at some distance from all centres: 0 up to the spacing, then soon 1."""
-    return _smooth((distance / spacing - 1.0) / (REACH - 1.0))
+    return smooth((distance / spacing - 1.0) / (REACH - 1.0))
 
 
 def weights_of_cells(lattice: Lattice, X: Array) -> Iterator[tuple[Array, Array, Array]]:
@@ -80,7 +80,7 @@ def weights_of_cells(lattice: Lattice, X: Array) -> Iterator[tuple[Array, Array,
     indices = lattice.indices(X)
     place = (X - lattice.middles(indices)) / lattice.side  # from -1/2 to 1/2
     side = xp.where(place < 0, -xp.ones_like(X), xp.ones_like(X))
-    own = _smooth((0.5 - xp.abs(place) + BAND) / (2 * BAND))
+    own = smooth((0.5 - xp.abs(place) + BAND) / (2 * BAND))
     for corner in product((0.0, 1.0), repeat=X.shape[1]):
         beyond = like(corner, X)
         weights = xp.prod(xp.where(beyond > 0, 1 - own, own), axis=1)
@@ -89,7 +89,7 @@ def weights_of_cells(lattice: Lattice, X: Array) -> Iterator[tuple[Array, Array,
             yield points, lattice.middles((indices + beyond * side)[points]), weights[points]
 
 
-def _smooth(t: Array) -> Array:
+def smooth(t: Array) -> Array:
     """Rise from 0 at 0 to 1 at 1 without a kink."""
     t = namespace(t).clip(t, 0.0, 1.0)
     return t * t * (3 - 2 * t)

@@ -147,7 +147,10 @@ class RaggedEngine:
         self, plan: Plan, models: Sequence[LocalModel], placement: Placement, X: Floats, blend: bool
     ) -> tuple[Floats, Floats, Booleans] | None:
         """See `Engine`."""
-        return fast.predict(plan, models, placement, X, blend, self.n_jobs)
+        near = fast.predict(plan, models, placement, X, blend, self.n_jobs)
+        if near is None:
+            near = ensemble.predict_many_targets(plan, models, placement, X, blend, self.n_jobs)
+        return near
 
     def predict_at(
         self, plan: Plan, data: TrainingSet, places: Floats, X: Floats, with_variance: bool

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from ..common import memory
 from ..common.memory import batches
 from ..common.threads import thread_map
-from ..common.types import Floats, Integers
+from ..common.types import Booleans, Floats, Integers
 from ..solvers.kernel_space import KernelSpace
 from . import fast
 from . import model as local
+from .blending import weights_by_distance
+from .cells import MAX_COLUMNS, Cells
+from .centers import Placement
 from .model import LocalModel, and_more, fit_one, from_sums, sums_of, sums_of_each
 from .moments import MomentModel
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
 _BATCH = 64  # centres that a thread takes at once
+_PLACES_TOGETHER = 1 << 13  # that a thread takes at once for many targets
+MOST_SHARING = 5  # centres of a point, with many targets; the few points that have more are left to others
 _GROUP = 1 << 19  # numbers in the features of a group of centres
 
 
@@ -148,6 +155,73 @@ def remake(
         return [made(center) if model is None else model for model, center in pairs]
 
     return _in_threads(work, len(models), _BATCH, n_jobs)
+
+
+def for_targets(
+    plan: Plan,
+    models: Sequence[LocalModel],
+    data: TrainingSet,
+    number: Integers,
+    centers: Floats,
+    n_jobs: int | None,
+) -> list[LocalModel]:
+    """Models of the same neighbourhoods for other targets; they give means alone.
+
+    `data` holds the points that the models were made of, in any order, with other targets, and `number` (n,) is the
+    place that each had.
+    """
+
+    def work(batch: slice) -> list[LocalModel]:
+        near = data.neighbourhoods(centers[batch], plan.radius, plan.count, plan.kernel)
+        result = []
+        for model, center, points in zip(models[batch], centers[batch], near, strict=True):
+            own = points[np.argsort(number[points])]  # the order in which models in kernel space were made
+            result.append(local.for_targets(plan, model, data.X[own] - center, data.y[own], data.noise[own]))
+        return result
+
+    return _in_threads(work, len(centers), min(_BATCH, max(len(centers) // 8, 1)), n_jobs)
+
+
+def predict_many_targets(
+    plan: Plan, models: Sequence[LocalModel], placement: Placement, X: Floats, blend: bool, n_jobs: int | None
+) -> tuple[Floats, Floats, Booleans] | None:
+    """Means (m, k + 1) at `X` (m, d), zeros in place of variances (m,), and which points are left to others, (m,).
+
+    None where all of them are. Answers of several centres are added up as they come, chunk by chunk of places that lie
+    together: with many targets, to hold and to weigh them all takes longer than to find them.
+    """
+    if not models or models[0].coefficients.shape[1] < local.MANY_TARGETS or placement.spacing is None:
+        return None
+    cells = Cells.of(X, placement.spacing) if X.shape[1] <= MAX_COLUMNS and plan.count is None else None
+    if cells is None:
+        return None
+    centers, tree = placement.centers, cKDTree(placement.centers)
+    n_near = min(MOST_SHARING if blend else 1, len(centers))
+    mean, left = np.empty((len(X), models[0].coefficients.shape[1])), np.empty(len(X), dtype=bool)
+
+    def work(chunk: slice) -> None:
+        rows = cells.order[chunk]
+        points = X[rows]
+        distances, owners = (each.reshape(len(rows), -1) for each in tree.query(points, n_near))
+        is_left = distances[:, 0] > placement.spacing
+        weights = weights_by_distance(distances)
+        if n_near < len(centers) and blend:
+            is_left |= weights[:, -1] > 0  # there may be more
+        weights[is_left] = 0.0
+        point, which = np.nonzero(weights)
+        owner, weight = owners[point, which], weights[point, which]
+        answers = np.zeros((len(rows), mean.shape[1]))
+        order = np.argsort(owner, kind="stable")
+        bounds = np.flatnonzero(np.diff(owner[order], prepend=-1, append=-1))
+        for start, stop in pairwise(bounds.tolist()):
+            own = order[start:stop]
+            number = int(owner[own[0]])
+            Z = points[point[own]] - centers[number]
+            answers[point[own]] += local.weighted_mean(plan, models[number], Z, weight[own])
+        mean[rows], left[rows] = answers, is_left
+
+    thread_map(work, batches(len(X), _PLACES_TOGETHER), n_jobs)
+    return mean, np.zeros(len(X)), left
 
 
 Run: TypeAlias = tuple[int, slice]  # a centre, and some of its points

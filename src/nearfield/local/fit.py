@@ -137,7 +137,12 @@ class FittedLocal:
 
         With `blend` they are continuous from centre to centre.
         """
-        points = self.frame.points(X)
+        mean, variance = self.predict_all(self.frame.points(X), with_variance, blend)
+        # Targets were stored less an offset, and the last column answers for a constant: so any mean can be taken out.
+        return mean[:, :-1] - mean[:, -1:] * (self.y_mean - self.frame.offset), variance
+
+    def predict_all(self, points: Array, with_variance: bool, blend: bool) -> tuple[Array, Array]:
+        """Means (m, k + 1) of all targets as they are stored, and latent variances (m,), at points in length scales."""
         if self.exact_mean is not None and not with_variance:
             mean, variance = self.exact_mean(points), namespace(points).zeros_like(points[:, 0])
         else:
@@ -147,8 +152,7 @@ class FittedLocal:
                 mean, variance = self.global_part.completed(points, mean, variance)
             if self.exact_mean is not None:
                 mean = self.exact_mean(points)
-        # Targets were stored less an offset, and the last column answers for a constant: so any mean can be taken out.
-        return mean[:, :-1] - mean[:, -1:] * (self.y_mean - self.frame.offset), variance
+        return mean, variance
 
     def updated(self, X: Array, y: Array, weights: Array | None, forget: bool) -> FittedLocal:
         """The model with more points (n, d), targets (n, k) and weights (n,); with `forget`, with these alone."""

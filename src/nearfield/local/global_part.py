@@ -187,6 +187,13 @@ def _sums(
     return whitened(kernel, X, noise, blocks, targets, n_jobs)[0]
 
 
+def for_targets(part: GlobalPart, data: TrainingSet, n_jobs: int | None) -> GlobalPart:
+    """The same features for other targets (n, t), those of `data`, without what is known of the variance."""
+    blocks = make_blocks(data.X, CELL_POINTS, N_EARLIER, np.random.RandomState(0), n_jobs)
+    sums, D = _sums(part.features, part.kernel, data.X, data.y, data.noise, blocks, n_jobs), part.n_components
+    return replace(part, gram=sums[:D, :D], cross=sums[:D, D:], spread=np.empty((D, 0)))
+
+
 def _spread(gram: Floats) -> Floats:
     """Root of `(I + gram)^-1`, (D, D)."""
     values, vectors = np.linalg.eigh(gram)

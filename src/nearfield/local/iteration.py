@@ -192,6 +192,11 @@ class ExactMean:
         return mean if isinstance(X, np.ndarray) else like(mean, X)
 
 
+def precision_of_mean(tolerance: float) -> float:
+    """Relative residual at which iterations end, for a divergence of `tolerance`."""
+    return float(RESIDUAL * min(tolerance, 1.0) ** 0.5)
+
+
 def signs(n: int) -> Floats:
     """Random signs (n, N_SIGNS), always the same."""
     result: Floats = np.random.RandomState(0).choice([-1.0, 1.0], (n, N_SIGNS))
@@ -232,7 +237,7 @@ def solve_mean(
         return None
     k = data.y.shape[1]
     right = np.column_stack([data.y, signs(len(data.X))]) if with_signs else data.y
-    solution = system.solve(right, RESIDUAL * min(tolerance, 1.0) ** 0.5, progress)
+    solution = system.solve(right, precision_of_mean(tolerance), progress)
     if not solution.converged.all():
         return None
     weights, solved_signs = solution.x[:, :k], solution.x[:, k:] if with_signs else None

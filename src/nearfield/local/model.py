@@ -6,6 +6,7 @@ and relative to the centre. Functions take NumPy arrays for one centre, and tens
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import TypeAlias
@@ -25,6 +26,7 @@ LocalSums: TypeAlias = MomentSums | Statistics
 """Sums over a neighbourhood: moments of Taylor features where these are fewer, else products of the features."""
 
 FEATURE_MATRIX = "feature matrix of a centre"
+MANY_TARGETS = 6  # from where on one product with all features takes less time than one polynomial per target
 
 
 def fit_one(plan: Plan, Z: Floats, y: Floats, noise: Floats) -> LocalModel:
@@ -104,7 +106,29 @@ def sums_of_each(
         return [Statistics.of_weighted(rows[:, own], targets[own], root[own]) for own in owns]
     weights = 1.0 / _variance(plan, Z, noise, counts)
     rows_of_halves = moments.rows(Z, weights)
-    return [moments.sums(rows_of_halves, own, y[own], weights[own]) for own in owns]
+    if y.shape[1] < MANY_TARGETS:
+        return [moments.sums(rows_of_halves, own, y[own], weights[own]) for own in owns]
+    rows, without = plan.features.rows(Z, weights), y[:, :0]
+    return [
+        replace(
+            moments.sums(rows_of_halves, own, without[own], weights[own]),
+            cross=rows[:, own] @ y[own],
+            targets=(y[own] * weights[own, None]).T @ y[own],
+        )
+        for own in owns
+    ]
+
+
+def for_targets(plan: Plan, model: LocalModel, Z: Floats, y: Floats, noise: Floats) -> LocalModel:
+    """The model of the same neighbourhood for other targets (n, t), of which it knows the means alone."""
+    if isinstance(model, KernelSpace):
+        return replace(model, coefficients=model.factor.solve(y))
+    assert plan.features is not None
+    cross = plan.features.rows(Z, 1.0 / _variance(plan, Z, noise, None)) @ y
+    if isinstance(model, FeatureSpace):
+        return replace(model, coefficients=model.factor.solve(cross))
+    sums = replace(_expanded(plan, model.sums), cross=cross)
+    return replace(model, coefficients=from_statistics(plan, sums).coefficients)
 
 
 def _variance(plan: Plan, Z: Array, noise: Array, counts: Array | None) -> Array:
@@ -137,9 +161,24 @@ def mean(plan: Plan, model: LocalModel, Z: Array) -> Array:
         return model.mean(Z)
     assert plan.features is not None
     if isinstance(model, MomentModel):
+        if model.coefficients.shape[1] >= MANY_TARGETS:
+            rows = plan.features.rows(Z)
+            return rows.T @ model.coefficients
         assert plan.features.moments is not None
         return plan.features.moments.mean([model.coefficients], Z, [slice(None)])
     return model.mean(plan.features.rows(Z))
+
+
+def weighted_mean(plan: Plan, model: LocalModel, Z: Floats, weights: Floats) -> Floats:
+    """Means (m, k + 1) at points relative to the centre, (m, d), times weights (m,)."""
+    if isinstance(model, KernelSpace):
+        cross = model.kernel(Z, model.X)
+        cross *= weights[:, None]
+        result: Floats = cross @ model.coefficients
+        return result
+    assert plan.features is not None
+    product: Floats = plan.features.rows(Z, weights).T @ model.coefficients
+    return product
 
 
 def mean_and_variance(plan: Plan, model: LocalModel, Z: Array) -> tuple[Array, Array]:

@@ -7,6 +7,7 @@ evenly.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,6 +108,62 @@ def mean_map(model: Any, X: ArrayLike | None = None, *, ax: Axes | None = None, 
 def std_map(model: Any, X: ArrayLike | None = None, *, ax: Axes | None = None, **options: Any) -> Axes:
     """Map of the standard deviation of the function without noise; arguments and answer are those of `mean_map`."""
     return _map(model, X, ax, 1, "standard deviation", {"cmap": STD_COLOURS, **options})
+
+
+def samples(
+    sampler: Any,
+    X: ArrayLike | None = None,
+    *,
+    which: int = 0,
+    n_points: int = 400,
+    ax: Axes | None = None,
+    **options: Any,
+) -> Axes:
+    """Functions drawn from the posterior: all as curves, for one column, or one as a map, for two.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        As `model.sampler(n_samples)` gives it.
+    X : array of shape (n, 1) or (n, 2), default=None
+        Points that say how far the picture goes; on a map they are shown. Without it, as far as the training data.
+    which : int, default=0
+        Number of the function to draw a map of.
+    n_points : int, default=400
+        Of curves.
+    ax : matplotlib Axes, default=None
+    **options
+        Of a map: `size=200`, the number of grid points along each axis, and arguments of `Axes.pcolormesh`; of curves,
+        arguments of `Axes.plot`.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+    """
+    model = sampler.model
+    if sampler.n_samples == 0:
+        raise ValueError("The 'sampler' argument has no functions to draw.")
+    if model.n_features_in_ == 2:
+        if not -sampler.n_samples <= which < sampler.n_samples:
+            raise ValueError(f"The 'which' argument must be the number of one of {sampler.n_samples} functions.")
+        style = {"cmap": MEAN_COLOURS, **options}
+        return _drawn_map(model, X, ax, lambda grid: _values(sampler, grid)[:, which], "sample", style)
+    points = _points(model, X, 1)
+    (low, high), name = padded_ranges(points)[0], column_names(model)[0]
+    x = np.linspace(low, high, n_points)
+    drawn = _values(sampler, x[:, None])
+    ax = _axes(ax)
+    ax.plot(x, drawn, **{"color": BLUE, "linewidth": 1.2, "alpha": max(0.9 / sampler.n_samples**0.5, 0.1), **options})
+    ax.set(xlim=(low, high), xlabel=name)
+    return _plain(ax)
+
+
+def _values(sampler: Any, places: Floats) -> Floats:
+    """Values (m, S) at places (m, d)."""
+    drawn: Floats = sampler._at(places, False)
+    if drawn.ndim > 2:
+        raise ValueError(f"Pictures are of one target at a time; this model has {drawn.shape[1]}.")
+    return drawn
 
 
 def calibration(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | None = None) -> Axes:
@@ -258,10 +315,22 @@ def _require_single(mean: Floats) -> None:
 
 
 def _map(model: Any, X: ArrayLike | None, ax: Axes | None, which: int, label: str, options: dict[str, Any]) -> Axes:
+    return _drawn_map(model, X, ax, lambda grid: _predict(model, grid, False)[which], label, options)
+
+
+def _drawn_map(
+    model: Any,
+    X: ArrayLike | None,
+    ax: Axes | None,
+    function: Callable[[Floats], Floats],
+    label: str,
+    options: dict[str, Any],
+) -> Axes:
+    """Map of a function of places (m, 2)."""
     points, size = _points(model, X, 2), int(options.pop("size", 200))
     sides = [np.linspace(low, high, size) for low, high in padded_ranges(points, model=model)]
     grid = np.stack(np.meshgrid(*sides), axis=-1)
-    values = _predict(model, grid.reshape(-1, 2), False)[which].reshape(size, size)
+    values = function(grid.reshape(-1, 2)).reshape(size, size)
     ax = _axes(ax)
     picture = ax.pcolormesh(*sides, values, shading="gouraud", rasterized=True, **options)
     assert ax.figure is not None

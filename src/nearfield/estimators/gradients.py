@@ -1,0 +1,74 @@
+"""Gradients: which way a prediction rises, how steeply, and how sure that is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..common import memory
+from ..common.derivatives import along_columns
+from ..common.types import Floats
+from .samples import refuse_drift
+
+PLACES_AT_ONCE = 1 << 13
+
+
+class Sloping:
+    """Gradients of a regressor.
+
+    A subclass gives `_gradients(X, with_covariance)`.
+    """
+
+    _single_target: bool
+
+    def predict_gradient(self, X: Any, return_std: bool = False) -> Any:
+        """Gradient of the mean, and standard deviations of the gradient of the function on request.
+
+        It is the gradient of the mean that `predict` gives, blending included, per unit of the columns of X; on the
+        sphere per degree.
+
+        Parameters
+        ----------
+        X : array of shape (m, n_features)
+        return_std : bool, default=False
+
+        Returns
+        -------
+        gradient : ndarray of shape (m, n_features) or (m, n_features, n_targets)
+        std : ndarray of the same shape, if `return_std`
+        """
+        self._need_arrays("predict_gradient")  # type: ignore[attr-defined]
+        refuse_drift(self, "predict_gradient")
+        points: Floats = self._validate_test(X)  # type: ignore[attr-defined]
+        m, d, k = len(points), points.shape[1], len(self.y_mean_)  # type: ignore[attr-defined]
+        gradient, variance = np.empty((m, d, k)), np.empty((m, d))
+        for chunk in memory.batches(m, PLACES_AT_ONCE):
+            gradient[chunk], variance[chunk] = self._chained(points[chunk], bool(return_std))
+        gradient = self._finite(gradient)  # type: ignore[attr-defined]
+        std = np.sqrt(np.maximum(variance, 0.0))
+        if self._single_target:
+            return (gradient[:, :, 0], std) if return_std else gradient[:, :, 0]
+        return (gradient, np.repeat(std[:, :, None], k, axis=2)) if return_std else gradient
+
+    def _chained(self, X: Floats, with_variance: bool) -> tuple[Floats, Floats]:
+        """Gradients (m, d, k) by the columns of X, and variances (m, d), from those by what the kernel sees."""
+        gradient, covariance = self._gradients(self._inner(X), with_variance)  # type: ignore[attr-defined]
+        variance = np.zeros(X.shape)
+        if gradient.shape[1] != X.shape[1]:
+            turn = np.stack(along_columns(self._inner, X), axis=2)  # type: ignore[attr-defined]
+            gradient = np.einsum("mid,mik->mdk", turn, gradient)
+            if covariance is not None:
+                variance = np.einsum("mid,mij,mjd->md", turn, covariance, turn)
+        elif covariance is not None:
+            variance = np.einsum("mdd->md", covariance)
+        factors = self._factors_of_function(X)
+        return gradient, variance if factors is None else variance * factors[:, None] ** 2
+
+    def _factors_of_function(self, X: Floats) -> Floats | None:  # noqa: ARG002
+        """What the function's deviations from its mean are multiplied by at places (m, d); None is 1."""
+        return None
+
+    def _gradients(self, X: Floats, with_covariance: bool) -> tuple[Floats, Floats | None]:
+        """Gradients (m, d, k) of the mean at points (m, d) as the kernel sees them, and covariances (m, d, d)."""
+        raise NotImplementedError

@@ -1,0 +1,141 @@
+r"""Joint draws of the function by Matheron's rule.
+
+.. math:: f(x) + m\left(y - f(X) - \varepsilon\right)(x)
+
+is a draw from the posterior, where `f` is one from the prior, the noise is drawn as the data have it, and `m` is the
+mean that the model gives to targets. The mean is linear in the targets, so that draws are further targets of the local
+models already chosen, of the long scales, and of the exact mean. Their covariance is that of the errors of this very
+mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..common import memory
+from ..common.types import Floats, Integers
+from ..features.domain import DomainFeatures
+from ..hyperparameters.request import Progress
+from ..kernels import Kernel
+from ..kernels.draws import PriorDraws, drawn_residuals
+from . import ensemble, global_part
+from .engine import RaggedEngine
+from .fit import FittedLocal
+from .global_part import split
+from .iteration import MOST_PAIRS, ExactMean, System, precision_of_mean
+from .neighbourhoods import TrainingSet
+from .predictor import LocalPredictor
+
+COLUMNS_AT_ONCE = 64  # that are solved together
+EXACT = 1e-6  # relative residual of draws that are to be exact
+LACK = 1e-10  # of the variance, that features of the long scales may lack then
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Functions drawn from the posterior, less the mean of the targets.
+
+    Attributes
+    ----------
+    prior : PriorDraws
+        In length scales.
+    functions : range
+        Which of them; function `i` is of target `i % k`.
+    residual : FittedLocal
+        The model of `y - f(X) - e`, a target per function, and of the targets themselves (k).
+    """
+
+    prior: PriorDraws
+    functions: range
+    residual: FittedLocal
+
+    def __call__(self, X: Floats, blend: bool, n_jobs: int | None) -> tuple[Floats, Floats]:
+        """Values (m, S) of the functions at points (m, d) in the units of the data, and means (m, k)."""
+        S, points = len(self.functions), self.residual.frame.points(X)
+        answers = self.residual.predict_all(points, False, blend)[0]
+        values = self.prior(points, self.functions, n_jobs)
+        values += answers[:, :S]
+        return values, answers[:, S:]
+
+
+def draw(
+    fitted: FittedLocal,
+    seed: int,
+    functions: range,
+    n_jobs: int | None,
+    progress: Progress | None = None,
+    exact: bool = False,
+) -> Draws:
+    """Some of the functions that a seed stands for; see `Draws`.
+
+    With `exact`, all data are solved for, by iteration, whatever the model does for its mean.
+
+    Raises
+    ------
+    ValueError
+        Where that is out of reach, since the kernel reaches across too many pairs of points.
+    """
+    data, k = fitted.training_set(), len(fitted.y_mean)
+    # Where neighbours are near each other in memory, too, rows of many numbers are found sooner.
+    order = np.arange(len(data.X)) if data.cells is None else data.cells.order
+    data = TrainingSet(data.X[order], data.y[order], data.noise[order])
+    targets = data.y[:, :k] - (fitted.y_mean - fitted.frame.offset)
+    prior = PriorDraws(fitted.frame.kernel, seed)
+    y = drawn_residuals(prior, data.X, targets, data.noise, functions, n_jobs, order)
+    data = replace(data, y=y)
+    if exact:
+        short, features = split(fitted.frame.kernel, data.X, LACK)
+        mean = _exact_mean(short, features, data, EXACT, n_jobs, progress)
+        return Draws(prior, functions, replace(fitted, global_part=None, exact_mean=mean))
+    return Draws(prior, functions, for_targets(fitted, data, order, n_jobs, progress))
+
+
+def bytes_per_function(fitted: FittedLocal) -> float:
+    """Memory that a function takes: its target, and what local models make of it."""
+    predictor = fitted.predictor
+    assert isinstance(predictor, LocalPredictor)
+    coefficients = sum(len(model.coefficients) for model in predictor.models)
+    return 8.0 * (3.0 * predictor.n_samples + coefficients)
+
+
+def for_targets(
+    fitted: FittedLocal, data: TrainingSet, number: Integers, n_jobs: int | None, progress: Progress | None = None
+) -> FittedLocal:
+    """The same model for other targets, less their means: it tells means alone.
+
+    `data` holds the training points of the model in any order, with targets (n, t), and `number` (n,) is the place that
+    each of them had.
+    """
+    predictor, part, exact_mean = fitted.predictor, fitted.global_part, fitted.exact_mean
+    assert isinstance(predictor, LocalPredictor)
+    if exact_mean is not None:  # it gives the means; what local models would say is not asked for
+        tolerance = precision_of_mean(fitted.report.tolerance or 1e-3)
+        exact_mean = _exact_mean(exact_mean.kernel, exact_mean.features, data, tolerance, n_jobs, progress)
+        part = None
+    else:
+        if part is not None:
+            part = global_part.for_targets(part, data, n_jobs)
+            data = replace(data, y=part.targets(data.X, data.y))
+        models = predictor.models
+        if models:
+            models = ensemble.for_targets(predictor.plan, models, data, number, predictor.placement.centers, n_jobs)
+        predictor = replace(predictor, models=models, data=data, kept={}, engine=RaggedEngine(n_jobs))
+    return replace(fitted, predictor=predictor, global_part=part, exact_mean=exact_mean)
+
+
+def _exact_mean(
+    kernel: Kernel,
+    features: tuple[DomainFeatures, ...],
+    data: TrainingSet,
+    tolerance: float,
+    n_jobs: int | None,
+    progress: Progress | None,
+) -> ExactMean:
+    """The mean of the exact process for the targets of `data`, to a relative residual of `tolerance`."""
+    system = System.of(kernel, features, data.X, data.noise, np.random.RandomState(0), n_jobs, MOST_PAIRS)
+    weights = np.empty_like(data.y)
+    for columns in memory.batches(data.y.shape[1], COLUMNS_AT_ONCE):
+        weights[:, columns] = system.solve(data.y[:, columns], tolerance, progress).x
+    return ExactMean(kernel, data.X, weights, features, system.Phi.T @ weights, n_jobs)

@@ -1,0 +1,68 @@
+"""Many targets at once: the same answers as one by one, and as by refitting."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nearfield import LocalGPRegressor, TaylorFeatures
+from nearfield.local import ensemble, model
+from nearfield.local.sampling import draw, for_targets
+
+SETTINGS = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "random_state": 0}
+KINDS = {
+    "moments": {"features": TaylorFeatures(9), "radius": 3.0, "spacing": 1.5},
+    "products": {"features": TaylorFeatures(2), "radius": 2.0, "spacing": 1.0},
+    "kernel space": {"features": "kernel", "radius": 2.5, "spacing": 1.0},
+}
+
+
+def fitted(kind, blend=True, n=900):
+    rng = np.random.RandomState(1)
+    X = rng.uniform(0, 9, (n, 2))
+    y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(n)
+    return LocalGPRegressor(**SETTINGS, **KINDS[kind], blend=blend).fit(X, y)._fitted
+
+
+def places():
+    return np.random.RandomState(2).uniform(-3, 12, (500, 2))  # some where cells are opened
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("blend", [False, True])
+def test_many_targets_at_once_or_one_by_one(kind, blend, monkeypatch):
+    given = fitted(kind, blend)
+    data, n = given.training_set(), given.predictor.n_samples
+    order = np.random.RandomState(3).permutation(n)
+    y = np.random.RandomState(4).standard_normal((n, 8))
+    shuffled = type(data)(data.X[order], y, data.noise[order])
+    at = given.frame.points(places())
+    together = for_targets(given, shuffled, order, 1).predict_all(at, False, blend)[0]
+    restored = np.empty_like(y)
+    restored[order] = y
+    for j in range(0, 8, 4):
+        refitted = given.updated(data.X * given.frame.unit, restored[:, [j]] + given.frame.offset, None, True)
+        expected = refitted.predict_all(at, False, blend)[0][:, 0]
+        np.testing.assert_allclose(together[:, j], expected, atol=1e-8)
+    # By the general way, which holds all answers before they are weighed.
+    monkeypatch.setattr(ensemble, "predict_many_targets", lambda *_: None)
+    np.testing.assert_allclose(
+        for_targets(given, shuffled, order, 1).predict_all(at, False, blend)[0], together, atol=1e-9
+    )
+
+
+def test_models_that_are_made_anew_answer_the_same(monkeypatch):
+    """Where models of all centres would fill the memory, none is kept."""
+    given = fitted("moments")
+    at = places()
+    expected = draw(given, 5, range(8), 1)(at, True, 1)[0]
+    forgetful = replace(given, predictor=replace(given.predictor, models=[]))
+    np.testing.assert_allclose(draw(forgetful, 5, range(8), 1)(at, True, 1)[0], expected, atol=1e-5)
+    monkeypatch.setattr(model, "MANY_TARGETS", 1000)
+    np.testing.assert_allclose(draw(forgetful, 5, range(8), 1)(at, True, 1)[0], expected, atol=1e-5)
+
+
+def test_numbers_of_functions_do_not_matter():
+    given, at = fitted("moments"), places()
+    eight = draw(given, 5, range(8), 1)(at, True, 1)[0]
+    np.testing.assert_allclose(draw(given, 5, range(3, 6), 2)(at, True, 2)[0], eight[:, 3:6], atol=1e-5)
