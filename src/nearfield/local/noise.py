@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from sklearn.neighbors import KDTree
@@ -152,10 +153,19 @@ class _State:
 
     def residuals(self, rows: Integers) -> Residuals:
         """Left-out residuals of some rows."""
-        jobs = getattr(self.fitted.predictor.engine, "n_jobs", None)
-        values, variance = left_out(self.fitted, jobs, rows)
+        values, variance = self._left_out
+        new = rows[np.isnan(values[rows])]
+        if len(new):
+            jobs = getattr(self.fitted.predictor.engine, "n_jobs", None)
+            residuals, variance[new] = left_out(self.fitted, jobs, new)
+            values[new] = residuals[:, 0]
         points = self.fitted.frame.points(self.data.X[rows])
-        return Residuals(points, values[:, 0], variance, self.stated_noise()[rows])
+        return Residuals(points, values[rows], variance[rows], self.stated_noise()[rows])
+
+    @cached_property
+    def _left_out(self) -> tuple[Floats, Floats]:
+        """Residuals (n,) and variances (n,) of the rows that were asked for; NaN for others."""
+        return np.full(len(self.data.X), np.nan), np.full(len(self.data.X), np.nan)
 
     def without(self, outliers: Floats, refit: Refit) -> _State:
         """Everything learnt again with such precisions (n,) of outliers."""
