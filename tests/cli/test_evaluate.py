@@ -139,6 +139,9 @@ def test_training_rows_are_found_whatever_the_units(runs, tmp_path, method):
         ([*OPTIONS, "--spatial-blocks", "--n-blocks", "2", "--folds", "3"], "in 2 regions are too few"),
         ([*OPTIONS, "--spatial-blocks", "--block-columns", "temp"], "--block-columns"),
         ([*OPTIONS, "--method", "magic"], "--method"),
+        ([*OPTIONS, "--noise", "local"], "--noise is for local models"),
+        (["--target", "temp", "--noise", "loud"], "--noise must be one of auto, constant, local, not 'loud'"),
+        (["--target", "temp", "--likelihood", "t"], "--likelihood must be one of auto, gaussian, student, not 't'"),
         (["--model", "none.nf"], "No such file"),
         (["--model", "none.nf", "--folds", "5"], "--folds cannot go with --model"),
         (["--model", "none.nf", "--spatial-blocks", "-f", "lon", "--no-ard"], "--features, --spatial-blocks, --ard"),
@@ -182,3 +185,20 @@ def test_folds_learn_once_unless_told_otherwise(runs, csv, monkeypatch, options)
     assert all(m.model.learned_.n_evaluations > 0 for m in made)
     assert once["folds"][0] == anew["folds"][0]
     assert once["all"]["rmse"] == pytest.approx(anew["all"]["rmse"], rel=0.2)
+
+
+def test_folds_of_a_local_model_choose_once(runs, csv, rows, monkeypatch):
+    fits = []
+    original = nf.LocalGPRegressor.fit
+
+    def fit(self, *arguments, **options):
+        fits.append(self)
+        return original(self, *arguments, **options)
+
+    monkeypatch.setattr(nf.LocalGPRegressor, "fit", fit)
+    options = ["--target", "temp", "--features", "lon,lat", "--folds", "3", "--n-scales", "1", "--no-sphere", "--json"]
+    out, err = runs("evaluate", csv, *options, "--noise", "local", "--likelihood", "student")
+    assert err == ""
+    assert len(fits) == 1
+    assert (fits[0].noise, fits[0].likelihood) == ("local", "student")
+    assert json.loads(out)["all"]["rmse"] < 0.3 * rows[1].std()

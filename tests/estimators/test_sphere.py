@@ -194,3 +194,21 @@ def test_tensors():
     numbers = model.fit(X, field(X)).predict(X_new)
     tensors = model.fit(torch.tensor(X), torch.tensor(field(X))).predict(torch.tensor(X_new))
     np.testing.assert_allclose(tensors.numpy(), numbers, atol=1e-9)
+
+
+def test_dense_data_need_no_iteration():
+    """Cells are measured as if centred on the globe, as they are, and neighbourhoods as the sheets that they are."""
+    rng = np.random.RandomState(3)
+    places = np.column_stack([rng.uniform(-5, 12, 6500), rng.uniform(40, 52, 6500)])
+    target = np.sin(places[:, 0]) + np.cos(places[:, 1]) + 0.3 * rng.standard_normal(6500)
+    train, test = slice(6000), slice(6000, None)
+    given = {"length_scale": 130.0, "signal_variance": 1.3, "noise_variance": 0.09, "metric": "sphere"}
+    model = nf.LocalGPRegressor(**given, tolerance=1e-2, random_state=0).fit(places[train], target[train])
+    assert not model.report_.exact_mean
+    assert model.report_.n_centers > 1
+    exact = nf.ExactGPRegressor(**given).fit(places[train], target[train])
+    answers = [each.predict(places[test], return_std=True, include_noise=True) for each in (model, exact)]
+    (mean, std), (true_mean, true_std) = answers
+    distance = nf.metrics.kl_divergence(mean, std**2, true_mean, true_std**2).mean()
+    assert distance < 1e-2
+    assert distance / 4 < model.report_.divergence < 4 * distance

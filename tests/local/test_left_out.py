@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nearfield as nf
-from nearfield.local.left_out import _by_cells, left_out
+from nearfield.local.left_out import _by_cells, _by_predictions, left_out
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.predictor import LocalPredictor
 
@@ -50,6 +50,19 @@ def test_equal_refits(plan, weights):
         expected = refitted(model, i)
         noise = model._fitted.predictor.data.noise[i]
         np.testing.assert_allclose((residual, variance + noise), expected, rtol=1e-8, atol=1e-8)
+    by_models_at_hand, _ = _by_predictions(model._fitted.predictor, SOME)
+    assert by_models_at_hand.any() == (plan in ("features", "kernel", "holes"))
+    assert by_models_at_hand.all() == (plan in ("features", "kernel"))
+
+
+def test_with_little_noise_equal_refits():
+    given = {**GIVEN, "noise_variance": 1e-5}
+    model = nf.LocalGPRegressor(**given, **PLANS["kernel"]).fit(X, Y)
+    residuals, variances = left_out(model._fitted, 1, SOME)
+    assert not _by_predictions(model._fitted.predictor, SOME)[0].any()
+    expected = np.array([refitted(model, i) for i in SOME])
+    np.testing.assert_allclose(residuals[:, 0], expected[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(variances + 1e-5, expected[:, 1], rtol=1e-6)
 
 
 def test_neighbours_by_number_equal_refits():
@@ -66,6 +79,7 @@ def test_neighbours_by_number_equal_refits():
     placement = graded.place(np.empty((0, 2)), predictor.data.X, kernel, 30, 0.3, 1)
     cells = LocalPredictor.fit(plan, predictor.data, placement, True, predictor.engine)
     residuals, variances = _by_cells(cells, SOME, 1)
+    assert 0 < len(cells.kept) <= len(SOME)  # for whoever asks next
     fitted = replace(model._fitted, predictor=cells)
     n_inside = 0
     for i, residual, variance in zip(SOME, residuals[:, 0], variances, strict=True):

@@ -73,6 +73,25 @@ def test_field_of_noise(local):
     assert np.all(local.predict(TEST, return_std=True)[1] < std)
 
 
+def test_other_rows_take_over_all_but_the_noise(local, monkeypatch):
+    def learns(*_):
+        raise AssertionError("learnt again")
+
+    monkeypatch.setattr("nearfield.local.in_memory.InMemory.learn", learns)
+    same = local._of_other_rows(X, truth(X) + np.sqrt(variance(X)) * NOISE)
+    np.testing.assert_allclose(same.predict(TEST), local.predict(TEST), atol=0.03)
+    np.testing.assert_allclose(same.predict_noise(TEST), local.predict_noise(TEST), rtol=0.1)
+    before, rows = local.predict(TEST), points(5)
+    other = local._of_other_rows(rows, truth(rows) + 0.3 * NOISE)
+    assert other.noise_model_.field is None
+    assert other.kernel_ is local.kernel_
+    np.testing.assert_array_equal(local.predict(TEST), before)
+    given = {**GIVEN, "noise_variance": local.noise_variance_, "n_scales": 1}
+    exact = nf.ExactGPRegressor(**{k: v for k, v in given.items() if k != "n_jobs"})
+    exact.fit(rows, truth(rows) + 0.3 * NOISE)
+    assert np.sqrt(np.mean((other.predict(TEST) - exact.predict(TEST)) ** 2)) < 0.02
+
+
 def test_left_out_predictions_have_the_noise(local):
     assert local.loo_.coverage() == pytest.approx(0.95, abs=0.02)
     assert local.loo_.nll == pytest.approx(local.report_.left_out["nll"], abs=1e-6)

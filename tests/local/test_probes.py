@@ -315,3 +315,12 @@ def test_subsets_are_nested_and_share_their_probes(monkeypatch):
         assert not set_aside & {tuple(row) for row in np.round(sample.X, 9).tolist()}
         assert set_aside <= {tuple(row) for row in np.round(data.X[::2] - origin, 9).tolist()}
         assert len(set_aside) == 30
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_averages_of_points_on_a_sheet_are_as_many_as_may_be(d):
+    rng = np.random.RandomState(0)
+    X = np.column_stack([rng.uniform(-5, 5, (20_000, d - 1)), np.zeros(20_000)])
+    sample = thinned(TrainingSet.of(X, np.ones((20_000, 1)), np.full(20_000, 0.1)))
+    assert probes.MAX_AVERAGES / 2 <= len(sample.X) <= probes.MAX_AVERAGES
+    assert sample.counts.sum() == 20_000

@@ -156,6 +156,38 @@ def test_the_map_is_the_predictions(plane, page_of_plane):
     assert shown["centres"]["n"] == len(plane.centers_)
 
 
+@pytest.fixture(scope="module")
+def noisy():
+    """A model whose noise has another size in each place."""
+    X, y = data(300, 2)
+    y = y + np.random.default_rng(1).standard_normal(300) * np.exp(0.35 * X[:, 1] - 2)
+    given = {**FIXED, "noise": "local", "likelihood": "gaussian"}
+    return nf.LocalGPRegressor(**given).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def page_of_noisy(noisy):
+    return webpage.build(noisy, *data(600, 2, seed=2))
+
+
+def test_a_layer_of_noise_where_it_is_local(noisy, page_of_noisy, page_of_plane):
+    field = content(page_of_noisy)["map"]
+    (nx, ny), ((x0, x1), (y0, y1)) = field["shape"], field["bounds"]
+    noise = unpack(field["noise"]).reshape(ny, nx)
+    row, column = ny // 3, nx // 4
+    place = [[x0 + (column + 0.5) / nx * (x1 - x0), y0 + (row + 0.5) / ny * (y1 - y0)]]
+    assert noise[row, column] == pytest.approx(np.sqrt(noisy.predict_noise(place))[0], rel=1e-3)
+    assert noise[-1].mean() > 2 * noise[0].mean()
+    assert "noise" not in content(page_of_plane)["map"]
+
+
+def test_coverage_by_region_and_by_value(page_of_noisy, page_of_plane):
+    assert "regions of the map, between" in page_of_noisy
+    assert "Coverage by region, in per cent" in page_of_noisy
+    assert "Coverage by predicted value" in page_of_noisy
+    assert "Coverage by" not in page_of_plane  # 300 observations are too few to be split
+
+
 def test_slices_go_through_the_medians(page_of_space):
     X, y = data(400, 4)
     model = nf.LocalGPRegressor(**FIXED, n_scales=1).fit(X, y)
@@ -450,6 +482,15 @@ def test_the_map_shows_other_layers(visit, page_of_plane):
         tab.get_by_label(name).check()
         seen.add(tab.evaluate(picture))
     assert len(seen) == 4
+
+
+def test_the_map_shows_noise_where_there_is_a_layer_of_it(visit, page_of_noisy, page_of_plane):
+    tab = visit(page_of_noisy)
+    tab.locator(".choice").get_by_text("noise").click()
+    assert tab.locator("#what").text_content() == "standard deviation of the noise of target"
+    tab.locator("#canvas").hover()
+    assert ", noise " in tab.locator("#readout").text_content()
+    assert visit(page_of_plane).locator(".choice").get_by_text("noise").count() == 0
 
 
 def test_a_pinch_zooms(visit, page_of_plane):

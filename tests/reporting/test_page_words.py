@@ -9,6 +9,7 @@ import pytest
 import nearfield as nf
 from nearfield.common.distribution import PredictiveDistribution
 from nearfield.common.left_out import LeftOut
+from nearfield.reporting.page.coverage import words_and_charts
 from nearfield.reporting.page.scores import bias_verdict, coverage_verdict, scores
 from nearfield.reporting.page.svg import Scale
 
@@ -26,6 +27,23 @@ def test_coverage_is_off_where_chance_does_not_explain_it():
         verdict, off = coverage_verdict(covered, n)
         assert words in verdict
         assert off is is_off
+
+
+def test_coverage_is_told_by_region_and_by_value():
+    n = 4000
+    places, noise = RNG.uniform(0, 1, (n, 2)), RNG.standard_normal(n)
+    # Intervals are too narrow in the east, whatever is predicted there.
+    y = noise * np.where(places[:, 0] > 0.75, 3.0, 1.0)
+    held_out = LeftOut(y, PredictiveDistribution(places[:, 1], np.ones(n), np.ones(n), location=np.zeros(n)))
+    words, charts = words_and_charts(places, held_out, lambda X: X, ("east", "north"))
+    low, high, least, most = (float(x) for x in re.findall(r"[0-9.]+(?= and| %)", words.replace("95 %", "")))
+    assert low < 60
+    assert high > 93
+    assert 75 < least <= most < 92
+    assert charts.count("<figure>") == 2
+    assert words_and_charts(places, held_out, None, ("", ""))[1].count("<figure>") == 1
+    few = LeftOut(y[:100], PredictiveDistribution(y[:100], np.ones(100), np.ones(100)))
+    assert words_and_charts(places[:100], few, None, ("", "")) == ("", "")
 
 
 def test_a_slope_of_the_histogram_is_a_bias():

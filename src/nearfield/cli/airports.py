@@ -228,7 +228,8 @@ def draw_globes(path: Path, model: LocalGPRegressor, X: Floats, size: int, tell:
 
 def _median_and_share_left(model: LocalGPRegressor, X: Floats) -> tuple[Floats, Floats]:
     """Median (m,) of the elevation in metres, and what is left of the prior's standard deviation, of the cube root."""
-    return model.predict_distribution(X, include_noise=False).ppf(0.5), model._share_left(X)
+    mean, variance = model._moments(X)  # of the cube root, whose mean is its median
+    return model._in_units(mean), np.sqrt(variance / model.kernel_.variance)
 
 
 def _draw_frame(ax: Any, turn: Floats) -> None:

@@ -44,7 +44,7 @@ def command(
         bool,
         typer.Option(
             "--relearn",
-            help="Learn hyperparameters for each fold, instead of once from the training rows of the first.",
+            help="Learn and choose everything for each fold, instead of once from the training rows of the first.",
         ),
     ] = False,
     spatial_blocks: Annotated[
@@ -67,6 +67,8 @@ def command(
     scale: options.Scale = None,
     sphere: options.Sphere = None,
     transform: options.Transform = "identity",
+    noise: options.Noise = "auto",
+    likelihood: options.Likelihood = "auto",
     n_features: options.NFeatures = 512,
     seed: options.Seed = 0,
     n_jobs: options.NJobs = None,
@@ -96,7 +98,9 @@ def command(
     else:
         if target is None:
             raise CommandError("Name the column to predict with --target, or a model with --model.")
-        settings = Settings(method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, sphere, transform)
+        settings = Settings(
+            method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, sphere, transform, noise, likelihood
+        )
         if folds is not None and folds < 2:
             raise CommandError(f"--folds must be at least 2, not {folds}.")
         if not 0 < hold_out < 1:
@@ -202,7 +206,7 @@ def _regions(training: Training, columns: str | None, n_blocks: int, settings: A
 def _cross_validate(
     training: Training, splits: list[Any], settings: Any, level: float, certify: bool, relearn: bool
 ) -> dict[str, Any]:
-    """Scores of all splits; hyperparameters, a few numbers, are those of the first unless learnt anew."""
+    """Scores of all splits; hyperparameters and the approximation are those of the first unless learnt anew."""
     import numpy as np
 
     from .models import distribution, make

@@ -39,6 +39,8 @@ def command(
     scale: options.Scale = None,
     sphere: options.Sphere = None,
     transform: options.Transform = "identity",
+    noise: options.Noise = "auto",
+    likelihood: options.Likelihood = "auto",
     n_features: options.NFeatures = 512,
     seed: options.Seed = 0,
     n_jobs: options.NJobs = None,
@@ -62,7 +64,9 @@ def command(
 
     if out == "-":
         raise CommandError("A model goes to a file: give --out a name.")
-    settings = Settings(method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, sphere, transform)
+    settings = Settings(
+        method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, sphere, transform, noise, likelihood
+    )
     refuse_overwriting(out, table=data)
     check_writable(out)
     start = time.perf_counter()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from ..streaming.tables.table import BATCH
 from .columns import Recipe
 from .messages import CommandError, note
 
+NOISE, LIKELIHOOD = ("auto", "constant", "local"), ("auto", "gaussian", "student")
 ALIKE = 10.0  # spreads of coordinates differ by less
 
 
@@ -39,6 +40,8 @@ class Settings:
     n_jobs: int | None = None
     sphere: bool | None = None
     transform: str = "identity"
+    noise: str = "auto"
+    likelihood: str = "auto"
 
     def __post_init__(self) -> None:
         if self.method not in ("local", "exact", "features"):
@@ -46,8 +49,15 @@ class Settings:
         if self.transform not in (*KINDS[:-1], "auto"):
             words = ", ".join((*KINDS[:-1], "auto"))
             raise CommandError(f"--transform must be one of {words}, not {self.transform!r}.")
-        if self.transform != "identity" and self.method != "local":
-            raise CommandError("--transform is for local models.")
+        for name, value, usual, options in (
+            ("transform", self.transform, "identity", None),
+            ("noise", self.noise, "auto", NOISE),
+            ("likelihood", self.likelihood, "auto", LIKELIHOOD),
+        ):
+            if options is not None and value not in options:
+                raise CommandError(f"--{name} must be one of {', '.join(options)}, not {value!r}.")
+            if value != usual and self.method != "local":
+                raise CommandError(f"--{name} is for local models.")
         if not 0 < self.tolerance < np.inf:
             raise CommandError(f"--tolerance must be positive, not {self.tolerance:g}.")
         if self.n_features < 2:
@@ -88,8 +98,13 @@ def make(
 ) -> Made:
     """Fit a model to features `X` (n, p) in their own units, to be asked at `places` (m, p) where those are known.
 
-    Units and hyperparameters are those of a model made `earlier`, where there is one, and otherwise learnt.
+    Units, hyperparameters and the approximation are those of a model made `earlier`, where there is one; what its noise
+    is like is learnt either way.
     """
+    if earlier is not None and settings.method == "local":
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            return replace(earlier, model=earlier.model._of_other_rows(X, y))
     on_earth = is_on_earth(settings, X, recipe)
     units = np.ones(X.shape[1]) if on_earth else _units(settings, X, recipe)
     ard = not _are_coordinates(X, recipe) if settings.ard is None else settings.ard
@@ -138,7 +153,8 @@ def _estimator(settings: Settings, ard: bool, progress: Callable[..., None]) -> 
     if settings.method == "features":
         drawn = FourierFeatures(settings.n_features, sampling="orthogonal", random_state=settings.seed)
         return FeatureGPRegressor(drawn, **shared)
-    return LocalGPRegressor(tolerance=settings.tolerance, target=settings.transform, **shared)
+    shared |= {"target": settings.transform, "noise": settings.noise, "likelihood": settings.likelihood}
+    return LocalGPRegressor(tolerance=settings.tolerance, **shared)
 
 
 def _spreads(X: Floats) -> Floats:

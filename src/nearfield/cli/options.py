@@ -73,6 +73,19 @@ Transform = Annotated[
         "units of the table either way.",
     ),
 ]
+Noise = Annotated[
+    str,
+    typer.Option(
+        "--noise",
+        help="Of a local model: constant, local (of another size in each place), or auto, by what fits.",
+    ),
+]
+Likelihood = Annotated[
+    str,
+    typer.Option(
+        "--likelihood", help="Tails of a local model's noise: gaussian, student (heavy ones), or auto, by what fits."
+    ),
+]
 NFeatures = Annotated[int, typer.Option("--n-features", help="Random features of --method features.")]
 Seed = Annotated[int, typer.Option("--seed", help="For everything random: the same seed gives the same model.")]
 NJobs = Annotated[int | None, typer.Option("--n-jobs", help="Threads. Default: every core.")]

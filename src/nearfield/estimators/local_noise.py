@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -19,7 +20,7 @@ from ..hyperparameters.target import choose_target
 from ..local.fit import Clock, FittedLocal, TrainingData
 from ..local.in_memory import InMemory
 from ..local.left_out import left_out
-from ..local.noise import Refit, settle
+from ..local.noise import Learnt, Refit, settle
 from ..local.predictor import LocalPredictor
 from .base import GPRegressor
 from .probabilities import NO_ROWS
@@ -124,6 +125,26 @@ class LearntNoise(GPRegressor):
         )
         self._store(replace(settled.fitted, report=report))
         self.noise_model_, self._stated_noise = model, settled.noise
+
+    def _of_other_rows(self, X: Any, y: Any) -> Self:
+        """A model of other rows with the hyperparameters, centres and approximation of this one.
+
+        Its noise is learnt from its own rows.
+        """
+        other, fitted = copy(self), self._fitted
+        points, targets, _ = other._validate_training(X, y, None, reset=False)
+        data = InMemory(points, self._as_fitted(targets), None)
+
+        def again(rows: InMemory) -> FittedLocal:
+            weights = rows.weights
+            if isinstance(rows, Learnt) and weights is not None:  # what was learnt there is the mean size of the noise
+                weights = weights * (fitted.frame.noise.variance / rows.learned.noise_variance)
+            return fitted.updated(rows.X, rows.y, weights, True)
+
+        other._store(again(data))
+        other.noise_model_, other._stated_noise = NoiseModel(), None
+        other._settle_noise(data, other._noise_options(data), again, Clock())
+        return other
 
     def _weighted(self, rows: tuple[Any, Any, Any], forget: bool) -> tuple[Any, Any, Any]:
         """Rows to take in, with the weights that noise of local size gives them."""

@@ -231,11 +231,15 @@ def learn(residuals: Residuals, kind: Kind, rows: Integers | None = None) -> Noi
 
 
 def calibrated(model: NoiseModel, residuals: Residuals) -> NoiseModel:
-    """The model with probabilities corrected by residuals, where those show that intervals are off."""
+    """The model with probabilities corrected by residuals, where those show that intervals are off.
+
+    A plain model is given the benefit of the doubt; one that is not was learnt from these residuals anyway.
+    """
     scores, n = residuals.scores(model), len(residuals.values)
+    allowed = SIGNIFICANT if model.is_plain else 1.0
     for level in LEVELS:
         coverage = float(np.mean(np.abs(scores) <= ndtri(0.5 + level / 2)))
-        if abs(coverage - level) > max(OFF, SIGNIFICANT * np.sqrt(level * (1 - level) / n)):
+        if abs(coverage - level) > max(OFF, allowed * np.sqrt(level * (1 - level) / n)):
             return replace(model, calibration=Calibration.of(scores))
     return model
 

@@ -1,10 +1,10 @@
 r"""Noise of local size: a smooth field of variances from left-out residuals.
 
-The logarithm of a squared residual is that of its variance plus a random number whose mean and spread are the same
-everywhere. Averages over cells of some tens of points are then observations of the logarithm of the variance, and a
-second, small Gaussian process of the cells smooths them. Of the variance of a residual only a share :math:`\rho` is
-noise, the rest being the function's own uncertainty: a cell counts by the sum of :math:`\rho^2`, and the averages are
-taken again around each result.
+In each cell of some tens of points, the size of the noise at which the residuals are most likely, under tails that keep
+single ones from deciding, is an observation of the logarithm of the variance, and a second, small Gaussian process of
+the cells smooths them. (An average of logarithms of squared residuals would do the same with two and a half times the
+error variance.) Of the variance of a residual only a share :math:`\rho` is noise, the rest being the function's own
+uncertainty: a cell counts by the sum of :math:`\rho^2`, and sizes are found again around each result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ VARIANCES = np.geomspace(0.02, 4.0, 6)  # of the logarithm, tried
 N_LENGTHS = 7  # tried
 ROUNDS = 3
 MOST_LOG = 30.0  # of a ratio of variances
-SMALLEST = 1e-8  # of a variance, that the square of a residual counts as at least
+DOF = 5.0  # of the tails that sizes are told by, whatever those of the noise are
+LEAST_CURVATURE = 0.2  # of a residual, so that steps stay short
+STEPS = 8  # towards the most likely size of a cell
+MOST_EXCESS = 6.0  # of a cell, beside all
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,19 +126,43 @@ def cell_values(
 
     `field` (m,) is what the residuals (m,) of some rows (m,) are linearised around; only differences count.
     """
-    size = noise * np.exp(field)
-    variance = latent + size
-    share = size / variance
-    logs = np.log(np.maximum(residuals**2 / variance, SMALLEST))
-    logs = logs - np.average(logs, weights=share)
+    owner = cells.owner[rows]
+    everywhere = Cells(np.zeros_like(cells.owner), cells.middles[:1])
+    level = _most_likely(field, residuals, latent, noise, everywhere, rows)[0]
+    excess = _most_likely(field + level, residuals, latent, noise, cells, rows)
+    score, curvature, share = _slopes(field + level + excess[owner], residuals, latent, noise)
     weight = cells.sums(share**2, rows)
+    spread = float(np.mean(score**2) / np.mean(curvature) ** 2) * len(rows) / max(len(rows) - len(weight), 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        excess = cells.sums(share * logs, rows) / weight
         start = cells.sums(share**2 * field, rows) / weight
-        within = logs - share * excess[cells.owner[rows]]
-        spread = float(np.mean((within - within.mean()) ** 2)) * len(rows) / max(len(rows) - len(weight), 1)
         variances = np.where(weight > 0, spread / weight, np.inf)
     return np.where(weight > 0, start + excess, 0.0), variances
+
+
+def _most_likely(
+    field: Floats, residuals: Floats, latent: Floats, noise: Floats, cells: Cells, rows: Integers
+) -> Floats:
+    """What each cell (M,) adds to the field (m,) where residuals (m,) are most likely; 0 without points."""
+    excess = np.zeros(len(cells.middles))
+    for _ in range(STEPS):
+        score, curvature, share = _slopes(field + excess[cells.owner[rows]], residuals, latent, noise)
+        slope, bend = (
+            cells.sums(share * score, rows),
+            cells.sums(share**2 * np.maximum(curvature, LEAST_CURVATURE), rows),
+        )
+        step = slope / np.where(bend > 0, bend, np.inf)
+        excess = np.clip(excess + np.clip(step, -1.0, 1.0), -MOST_EXCESS, MOST_EXCESS)
+    return excess
+
+
+def _slopes(field: Floats, residuals: Floats, latent: Floats, noise: Floats) -> tuple[Floats, Floats, Floats]:
+    """Twice the slopes (m,) of the log likelihood in the logarithm of each variance, curvatures, and shares of noise."""
+    size = noise * np.exp(field)
+    variance = latent + size
+    squares = residuals**2 / variance
+    score = (DOF + 1) * squares / (DOF + squares) - 1
+    curvature = (DOF + 1) * DOF * squares / (DOF + squares) ** 2
+    return score, curvature, size / variance
 
 
 def _kernel(length: float, variance: float) -> Kernel:

@@ -100,7 +100,10 @@ class RadiusSearch(Measurements):
         n = int(np.clip(24_000 / (share * self.n_samples), LEAST, MOST)) * (
             1 if group == 0 or self.request.blend else 2
         )
-        return self.make(self.kernel, self.data, self.probe_rows[group], self.radius, n, self.n_jobs, self.rng)
+        surface = {} if self.request.onto is None else {"onto": self.request.onto}
+        return self.make(
+            self.kernel, self.data, self.probe_rows[group], self.radius, n, self.n_jobs, self.rng, **surface
+        )
 
     # ---- candidates ----------------------------------------------------------------------------------------------
 

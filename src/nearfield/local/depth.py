@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..common.arrays import column_squares
-from ..common.types import Floats
+from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from ..solvers import linalg
 from ..solvers.factors import Cholesky
@@ -44,6 +44,8 @@ class CellModel:
         Of `K + diag(noise)`.
     lacking : float
         Nats that the farther half of the points contributes where there were to be more, but must not be; else 0.
+    rows : ndarray of shape (n,) or None
+        Which training points these are, where that is known.
     """
 
     kernel: Kernel
@@ -51,6 +53,7 @@ class CellModel:
     y: Floats
     factor: Cholesky
     lacking: float = 0.0
+    rows: Integers | None = None
 
     def mean_and_variance(self, X: Floats) -> tuple[Floats, Floats]:
         """Means (m, k + 1) and variances (m,) at places (m, d)."""
@@ -126,11 +129,16 @@ def fit_cells(plan: Plan, depth: Depth | None, data: TrainingSet, centers: Float
     near = data.nearest(centers, plan.count or 1)
 
     def fit_one(i: int) -> CellModel:
+        rows = near[i]
+
         def nearest(count: int) -> tuple[Floats, Floats, Floats]:
-            rows = near[i] if count <= len(near[i]) else data.nearest(centers[i : i + 1], count)[0]
+            nonlocal rows
+            if count > len(rows):
+                rows = data.nearest(centers[i : i + 1], count)[0]
             return data.X[rows] - centers[i], data.y[rows], data.noise[rows]
 
-        return fit_cell(plan, depth, nearest, len(data.X), sizes[i])
+        model = fit_cell(plan, depth, nearest, len(data.X), sizes[i])
+        return replace(model, rows=rows)
 
     return [fit_one(i) for i in range(len(centers))]
 

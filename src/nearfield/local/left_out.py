@@ -7,7 +7,9 @@ as well, and an exact mean is exact without it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
 from . import graded
 from . import model as local
-from .depth import fit_cells
+from .depth import CellModel
 from .engine import RaggedEngine
 from .fit import FittedLocal
 from .neighbourhoods import TrainingSet
@@ -28,6 +30,9 @@ from .plan import Plan
 from .predictor import LocalPredictor
 
 CELLS_AT_ONCE = 16  # that a thread takes
+
+Answer: TypeAlias = tuple[Floats, Floats]
+"""Residuals (m, r + k + 1) and variances (m,), noise included."""
 
 
 def left_out(fitted: FittedLocal, n_jobs: int | None, rows: Integers | None = None) -> tuple[Floats, Floats]:
@@ -69,34 +74,77 @@ def _on_host(predictor: LocalPredictor) -> LocalPredictor:
     return replace(predictor, data=data, placement=placement, engine=RaggedEngine(), models=[], kept={})
 
 
-def _by_cells(predictor: LocalPredictor, rows: Integers, n_jobs: int | None) -> tuple[Floats, Floats]:
+def _by_cells(predictor: LocalPredictor, rows: Integers, n_jobs: int | None) -> Answer:
     """Residuals (m, r + k + 1) of rows (m,) by local models alone, and their variances (m,), noise included."""
     data, placement = predictor.data, predictor.placement
-    is_graded = placement.sizes is not None
-    if is_graded:
-        _, owner, _ = graded.weights(placement, data.X[rows], False, n_jobs)
-        used, owner = np.unique(owner, return_inverse=True)
-        places = placement.centers[used]
-    else:
-        places, owner = _places(predictor, data.X[rows])
+    if placement.sizes is not None:
+        owner = graded.weights(placement, data.X[rows], False, n_jobs)[1]
+        numbers, owner = np.unique(owner, return_inverse=True)
+        models_of = predictor.models_of_cells()
+        return _cell_by_cell(
+            lambda batch, own: _in_graded_cells(predictor, numbers[batch], models_of(numbers[batch]), own),
+            data.y.shape[1], rows, owner, len(numbers), n_jobs,
+        )  # fmt: skip
+    is_told, (residuals, variances) = _by_predictions(predictor, rows)
+    if not is_told.all():
+        others = rows[~is_told]
+        places, owner = _places(predictor, data.X[others])
+        residuals[~is_told], variances[~is_told] = _cell_by_cell(
+            lambda batch, own: _around_places(predictor, places[batch], own),
+            data.y.shape[1], others, owner, len(places), n_jobs,
+        )  # fmt: skip
+    return residuals, variances
+
+
+def _cell_by_cell(
+    answer: Callable[[slice, list[Integers]], list[Answer]],
+    width: int,
+    rows: Integers,
+    owner: Integers,
+    n_cells: int,
+    n_jobs: int | None,
+) -> Answer:
+    """Residuals (m, width) and variances (m,) of rows (m,), whose cells are `owner` (m,).
+
+    `answer` gives those of some cells, and is told the rows of each.
+    """
     order = np.argsort(owner, kind="stable")
-    bounds = np.searchsorted(owner[order], np.arange(len(places) + 1))
-    residuals, variances = np.empty((len(rows), data.y.shape[1])), np.empty(len(rows))
+    bounds = np.searchsorted(owner[order], np.arange(n_cells + 1))
+    residuals, variances = np.empty((len(rows), width)), np.empty(len(rows))
 
     def work(batch: slice) -> None:
-        numbers = range(batch.start, batch.stop)
-        members = [order[bounds[i] : bounds[i + 1]] for i in numbers]
-        own = [rows[chosen] for chosen in members]
-        if is_graded:
-            assert placement.sizes is not None
-            answers = _in_graded_cells(predictor, places[batch], placement.sizes[used[batch]], own)
-        else:
-            answers = _around_places(predictor, places[batch], own)
-        for chosen, (some, spread) in zip(members, answers, strict=True):
+        members = [order[bounds[i] : bounds[i + 1]] for i in range(batch.start, batch.stop)]
+        for chosen, (some, spread) in zip(members, answer(batch, [rows[each] for each in members]), strict=True):
             residuals[chosen], variances[chosen] = some, spread
 
-    thread_map(work, batches(len(places), min(CELLS_AT_ONCE, max(len(places) // 8, 1))), n_jobs)
+    thread_map(work, batches(n_cells, min(CELLS_AT_ONCE, max(n_cells // 8, 1))), n_jobs)
     return residuals, variances
+
+
+def _by_predictions(predictor: LocalPredictor, rows: Integers) -> tuple[Booleans, Answer]:
+    """Which rows (m,) the models at hand tell about by their predictions, and residuals and variances of those."""
+    plan, data, placement = predictor.plan, predictor.data, predictor.placement
+    X, y, noise = data.X[rows], data.y[rows], data.noise[rows]
+    residuals, variances = np.empty_like(y), np.empty_like(noise)
+    told = noise >= closed_form.LEAST_NOISE * plan.kernel.variance
+    # A sketch may hold more than the prior has, which predictions do not tell.
+    is_taylor = plan.features is None or plan.features.moments is not None
+    if not predictor.models or plan.radius is None or plan.count is not None or not is_taylor or not told.any():
+        return np.zeros(len(rows), dtype=bool), (residuals, variances)
+    distance, owner = predictor.engine.nearest(placement, X, True)
+    # Inside the neighbourhood of a model for sure, so that it has seen the point.
+    told &= ~predictor._in_hole(distance, owner) & (distance < (1 - 1e-9) * plan.radius)
+    X, y, noise, owner = X[told], y[told], noise[told], owner[told]
+    mean, variance = predictor.engine.predict(plan, predictor.models, placement.centers, X, owner, True)
+    if plan.features is not None and plan.correction:
+        in_features = np.array([not isinstance(model, KernelSpace) for model in predictor.models])[owner]
+        missing = plan.features.missing_variance(X - placement.centers[owner]) * in_features
+        residuals[told], whole = closed_form.of_predictions(mean, variance - missing, y, noise + missing)
+        most = np.where(in_features, plan.kernel.variance + noise, np.inf)  # see `Plan.total_variance`
+        variances[told] = np.minimum(whole, most)
+    else:
+        residuals[told], variances[told] = closed_form.of_predictions(mean, variance, y, noise)
+    return told, (residuals, variances)
 
 
 def _places(predictor: LocalPredictor, X: Floats) -> tuple[Floats, Integers]:
@@ -112,9 +160,6 @@ def _places(predictor: LocalPredictor, X: Floats) -> tuple[Floats, Integers]:
             places[~inside] = lattice.middles(lattice.indices(X[~inside]))
     distinct, owner = np.unique(places, axis=0, return_inverse=True)
     return distinct, owner.reshape(-1)
-
-
-Answer = tuple[Floats, Floats]
 
 
 def _around_places(predictor: LocalPredictor, places: Floats, own: list[Integers]) -> list[Answer]:
@@ -158,18 +203,20 @@ def _with_features(plan: Plan, model: FeatureSpace, Z: Floats, y: Floats, noise:
     return residuals, variances
 
 
-def _in_graded_cells(predictor: LocalPredictor, centers: Floats, sizes: Floats, own: list[Integers]) -> list[Answer]:
+def _in_graded_cells(
+    predictor: LocalPredictor, numbers: Integers, models: list[CellModel], own: list[Integers]
+) -> list[Answer]:
     """Residuals and variances of the points of each graded cell."""
-    data = predictor.data
+    data, centers = predictor.data, predictor.placement.centers
     answers = []
-    models = fit_cells(predictor.plan, predictor.depth, data, centers, sizes)
-    for model, center, rows in zip(models, centers, own, strict=True):
-        (near,) = data.nearest(center[None], len(model.X))
-        order = np.argsort(near)
-        positions, inside = _positions(near[order], rows)
+    for number, model, rows in zip(numbers.tolist(), models, own, strict=True):
+        assert model.rows is not None
+        order = np.argsort(model.rows)
+        positions, inside = _positions(model.rows[order], rows)
         answer = closed_form.of_factor(model.factor, model.y, order[positions])
         if not inside.all():
-            answer = _merged(data, rows, inside, answer, *model.mean_and_variance(data.X[rows[~inside]] - center))
+            others = model.mean_and_variance(data.X[rows[~inside]] - centers[number])
+            answer = _merged(data, rows, inside, answer, *others)
         answers.append(answer)
     return answers
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from sklearn.neighbors import KDTree
@@ -152,10 +153,19 @@ class _State:
 
     def residuals(self, rows: Integers) -> Residuals:
         """Left-out residuals of some rows."""
-        jobs = getattr(self.fitted.predictor.engine, "n_jobs", None)
-        values, variance = left_out(self.fitted, jobs, rows)
+        values, variance = self._left_out
+        new = rows[np.isnan(values[rows])]
+        if len(new):
+            jobs = getattr(self.fitted.predictor.engine, "n_jobs", None)
+            residuals, variance[new] = left_out(self.fitted, jobs, new)
+            values[new] = residuals[:, 0]
         points = self.fitted.frame.points(self.data.X[rows])
-        return Residuals(points, values[:, 0], variance, self.stated_noise()[rows])
+        return Residuals(points, values[rows], variance[rows], self.stated_noise()[rows])
+
+    @cached_property
+    def _left_out(self) -> tuple[Floats, Floats]:
+        """Residuals (n,) and variances (n,) of the rows that were asked for; NaN for others."""
+        return np.full(len(self.data.X), np.nan), np.full(len(self.data.X), np.nan)
 
     def without(self, outliers: Floats, refit: Refit) -> _State:
         """Everything learnt again with such precisions (n,) of outliers."""
@@ -172,11 +182,19 @@ class _State:
         return self._refitted(known, self.outliers, factors / mean, refit)
 
     def gain_of_factors(self, factors: Floats, model: NoiseModel, rows: Integers) -> float:
-        """Nats per point that left-out residuals of some rows gain, where noise times `factors` goes into the fit."""
+        """Nats per point that left-out residuals of some rows gain, where noise times `factors` goes into the fit.
+
+        Both are by local models, since an exact mean takes long and gains the same.
+        """
         weights = self.outliers / factors
         weights = weights if self.data.weights is None else weights * self.data.weights
-        again = replace(self, fitted=self.fitted.updated(self.data.X, self.data.y, weights, True)).residuals(rows)
-        return float(np.mean(again.log_densities(model)) - np.mean(self.residuals(rows).log_densities(model)))
+        before = self.fitted if self.fitted.exact_mean is None else replace(self.fitted, exact_mean=None)
+        after = before.updated(self.data.X, self.data.y, weights, True)
+        old, new = (
+            (self if fitted is self.fitted else replace(self, fitted=fitted)).residuals(rows)
+            for fitted in (before, after)
+        )
+        return float(np.mean(new.log_densities(model)) - np.mean(old.log_densities(model)))
 
     def _refitted(self, make: Callable[..., InMemory], outliers: Floats, factors: Floats, refit: Refit) -> _State:
         weights = outliers / factors

@@ -419,16 +419,12 @@ class LocalPredictor(Predictor):
         bounds = np.searchsorted(inverse[order], np.arange(len(used) + 1))
         mean, variance = np.empty((len(X), self.n_columns)), np.empty(len(X))
         lacking = np.zeros(len(used))
-        room = [MEMORY_SHARE * memory.available() - (1 - MEMORY_SHARE) * _bytes_of(self.kept)]
+        models_of = self.models_of_cells()
 
         def work(batch: slice) -> None:
-            models = self._models(used[batch])
+            models = models_of(used[batch])
             for i, (number, model) in enumerate(zip(used[batch].tolist(), models, strict=True), batch.start):
                 lacking[i] = model.lacking
-                if number not in self.kept:
-                    room[0] -= model.n_bytes
-                    if room[0] > 0:
-                        self.kept[number] = model
                 members = order[bounds[i] : bounds[i + 1]]
                 for chunk in memory.batches(len(members), PLACES_AT_ONCE):
                     rows = members[chunk]
@@ -443,6 +439,24 @@ class LocalPredictor(Predictor):
                 "nats of KL from the exact Gaussian process. A smaller tolerance makes the mean exact."
             )
         return mean, variance
+
+    def models_of_cells(self) -> Callable[[Integers], list[CellModel]]:
+        """A function that gives the models of graded cells by their numbers, and keeps them as long as there is room.
+
+        Threads may share it.
+        """
+        room = [MEMORY_SHARE * memory.available() - (1 - MEMORY_SHARE) * _bytes_of(self.kept)]
+
+        def models_of(numbers: Integers) -> list[CellModel]:
+            models = self._models(numbers)
+            for number, model in zip(numbers.tolist(), models, strict=True):
+                if number not in self.kept:
+                    room[0] -= model.n_bytes
+                    if room[0] > 0:
+                        self.kept[number] = model
+            return models
+
+        return models_of
 
     def _models(self, numbers: Integers) -> list[CellModel]:
         """Models of some graded cells, kept or new."""

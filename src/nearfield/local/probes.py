@@ -8,7 +8,7 @@ around a centre whose cell the probe falls into, and compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
 from math import gamma, pi
@@ -32,6 +32,7 @@ from .plan import Plan, kernel_cost
 
 MAX_ROWS = 1200  # of a neighbourhood around a probe,
 MAX_AVERAGES = 700  # and where they can be averaged, which loses less
+FINER = 20  # times that the cells of averages may be made smaller
 MAX_AVERAGED_COLUMNS = 3  # up to which neighbours are averaged where they are many
 PROBES_PER_NEIGHBOURHOOD = 6
 
@@ -103,12 +104,20 @@ def thinned(sample: NeighbourhoodSample, rng: np.random.RandomState) -> Neighbou
         return sample
     if d > MAX_AVERAGED_COLUMNS:  # cells are of no use where space is wide
         return sample.subset(rng.choice(n, most, replace=False))
+    low = sample.X.min(axis=0)
+
+    def cells(side: float) -> Integers:
+        result: Integers = np.floor((sample.X - low) / side).astype(np.int64)
+        return result
+
     side = max(float(np.max(np.ptp(sample.X, axis=0))), 1e-300) / most ** (1 / d)
-    while True:
-        cells = np.floor((sample.X - sample.X.min(axis=0)) / side).astype(np.int64)
-        if len(group_rows(cells)[0]) <= most:
-            return averaged(sample, cells)
+    for _ in range(FINER):  # points on a sheet or a line leave most cells empty
+        if len(group_rows(cells(side))[0]) >= most / 2:
+            break
+        side /= 1.3
+    while len(group_rows(cells(side))[0]) > most:
         side *= 1.15
+    return averaged(sample, cells(side))
 
 
 class Cell(NamedTuple):
@@ -133,6 +142,8 @@ class ProbeNeighbourhood:
         The reference.
     directions : ndarray of shape (m, d)
         Where the centre of its cell lies as seen from each probe, in units of the spacing: uniform over a cell.
+    surface : callable or None
+        Brings points (n, d), relative to the first probe, to a surface that all data and their centres lie on.
     """
 
     sample: NeighbourhoodSample
@@ -141,6 +152,7 @@ class ProbeNeighbourhood:
     mean: Floats
     variance: Floats
     directions: Floats
+    surface: Callable[[Floats], Floats] | None = field(default=None, kw_only=True)
 
     relative_error = 0.0  # of a divergence, beside what the spread over neighbourhoods tells
 
@@ -167,12 +179,15 @@ class ProbeNeighbourhood:
         """The cell that the first probe falls into, with the other probes in it."""
         center, reach = np.zeros(self.probes.shape[1]), np.inf
         if np.isfinite(candidate.spacing):
-            center = self.directions[0] * candidate.spacing
+            center = self._on_surface(self.directions[:1] * candidate.spacing)[0]
             reach = cell_radius(len(center)) * candidate.spacing
         inside = np.sum((self.probes - center) ** 2, axis=1) <= reach**2
         inside[0] = True
         in_cell = self.sample.points_at(np.sum((self.sample.X - center) ** 2, axis=1) <= reach**2)
         return [Cell(center, np.flatnonzero(inside), max(in_cell, 1.0))]
+
+    def _on_surface(self, points: Floats) -> Floats:
+        return points if self.surface is None else self.surface(points)
 
     def near(self, plan: Plan, center: Floats) -> Integers:
         """Which rows a centre's neighbourhood holds."""
@@ -209,7 +224,7 @@ class ProbeNeighbourhood:
         """The same by the models of a cell and of those around it, on a lattice."""
         d = len(center)
         steps = np.array(list(product((0.0, -1.0, 1.0), repeat=d))) * 2 * candidate.spacing / d**0.5
-        centers = center + steps
+        centers = self._on_surface(center + steps)
         distances = np.sqrt(np.sum((places[:, None] - centers) ** 2, axis=2))
         weights = blending.weights_by_distance(distances)
         mean, variance = np.zeros((len(places), self.mean.shape[1])), np.zeros(len(places))
@@ -301,8 +316,12 @@ def make_neighbourhoods(
     n: int,
     n_jobs: int | None,
     rng: np.random.RandomState,
+    onto: Callable[[Floats], Floats] | None = None,
 ) -> list[ProbeNeighbourhood]:
-    """`n` neighbourhoods with everything within `radius` of probes, which are random ones of the given rows."""
+    """`n` neighbourhoods with everything within `radius` of probes, which are random ones of the given rows.
+
+    `onto` brings points to a surface that all data lie on.
+    """
     drawn = draw_probes(data, rows, n, rng)
     seeds = rng.randint(2**31 - 1, size=len(drawn))
     directions = [uniform_in_cell(len(probes), data.X.shape[1], rng) for probes in drawn]
@@ -315,7 +334,10 @@ def make_neighbourhoods(
         near = near[~np.isin(near, probes)]
         sample = NeighbourhoodSample.of(data.X[near] - origin, data.y[near], data.noise[near])
         sample = thinned(sample, np.random.RandomState(seeds[i]))
-        return ProbeNeighbourhood.solved(reference, sample, data.X[probes] - origin, data.noise[probes], directions[i])
+        surface = None if onto is None else lambda points: onto(points + origin) - origin
+        return ProbeNeighbourhood.solved(
+            reference, sample, data.X[probes] - origin, data.noise[probes], directions[i], surface=surface
+        )
 
     return thread_map(make, range(len(drawn)), n_jobs)
 

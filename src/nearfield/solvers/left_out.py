@@ -17,6 +17,7 @@ from .kernel_space import KernelSpace
 
 MANY = 0.25  # of the points: from there on the whole inverse is cheaper than columns of it
 LEAST = 1e-10  # of 1 - h: less is rounding
+LEAST_NOISE = 1e-3  # of the signal variance, from which predictions of training points tell what they are left out
 
 
 def of_kernel_space(model: KernelSpace, rows: Integers) -> tuple[Floats, Floats]:
@@ -28,9 +29,18 @@ def of_kernel_space(model: KernelSpace, rows: Integers) -> tuple[Floats, Floats]
 
 def of_factor(factor: Cholesky, y: Floats, rows: Integers) -> tuple[Floats, Floats]:
     """The same from the factor of `C` and targets (n, k), for few rows and many targets."""
-    halves = factor.whiten(_unit_columns(factor.size, rows))
-    inverse_diagonal = column_squares(halves)
-    return halves.T @ factor.whiten(y) / inverse_diagonal[:, None], 1.0 / inverse_diagonal
+    columns = factor.solve(_unit_columns(factor.size, rows))
+    inverse_diagonal = columns[rows, np.arange(len(rows))]
+    return columns.T @ y / inverse_diagonal[:, None], 1.0 / inverse_diagonal
+
+
+def of_predictions(mean: Floats, variance: Floats, y: Floats, noise: Floats) -> tuple[Floats, Floats]:
+    """The same from what a model that has seen the points says there: means (m, k) and variances (m,) of the function.
+
+    Digits are lost where the noise (m,) is small beside the variance before any data; see `LEAST_NOISE`.
+    """
+    rest = np.maximum(1.0 - variance / noise, LEAST)
+    return (y - mean) / rest[:, None], noise / rest
 
 
 def of_feature_space(model: FeatureSpace, features: Floats, y: Floats, root: Floats) -> tuple[Floats, Floats]:

@@ -98,7 +98,7 @@ def build(
         "What was learnt": learnt.learnt(subject),
         "Distance from the exact process": learnt.distance(model),
         **shown,
-        "Against the data": "" if X is None or held_out is None else scores.section(subject, X, held_out),
+        "Against the data": "" if X is None or held_out is None else scores.section(subject, X, held_out, plane),
         "What was chosen, and why": learnt.chosen(model) + learnt.trials(model),
     }
     script = _resource("page.js")

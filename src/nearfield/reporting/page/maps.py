@@ -42,7 +42,7 @@ class Projection:
 
 
 def map_of(subject: Subject, X: ArrayLike | None, plane: Projection) -> dict[str, Any]:
-    """Data of the map for the page's script: grids of mean and std, points and centres."""
+    """Data of the map for the page's script: grids of mean, std and any noise of local size, points and centres."""
     model = subject.model
     points = subject.points(X)
     (x0, x1), (y0, y1) = plane.bounds
@@ -54,7 +54,7 @@ def map_of(subject: Subject, X: ArrayLike | None, plane: Projection) -> dict[str
     mean, std = subject.predict(places)
     doubt = subject.doubt(places, std)
     centre, spread = subject.shown(mean, std)
-    result = {
+    result: dict[str, Any] = {
         "names": list(plane.names),
         "bounds": [[x0, x1], [y0, y1]],
         "shape": [nx, ny],
@@ -66,6 +66,12 @@ def map_of(subject: Subject, X: ArrayLike | None, plane: Projection) -> dict[str
         "colours": {"mean": _limits(centre, doubt < 0.5), "std": _limits(spread)},
         "points": _scatter(plane.from_inputs(subsample(points, POINTS))),
     }
+    noise = subject.noise(places)
+    if noise is not None:
+        result["noise"] = pack(noise)
+        result["colours"]["noise"] = _limits(noise)
+        result["words"].append("standard deviation of the noise")
+        result["noisy"] = subject.fitted_target
     centres = getattr(model, "centers_", None)
     if centres is not None and len(centres) > 1:
         result["centres"] = _scatter(plane.from_inputs(subsample(np.asarray(centres), POINTS)))

@@ -5,6 +5,7 @@
   const RAMPS = { // viridis and inferno: lightness rises evenly
     mean: "440154 48186a 472d7b 424086 3b528b 33638d 2c728e 26828e 21918c 1fa088 28ae80 3fbc73 5ec962 84d44b addc30 d8e219 fde725",
     std: "000004 0b0724 210c4a 3d0965 57106e 71196e 8a226a a32c61 bc3754 d24644 e45a31 f1731d f98e09 fcac11 f9cb35 f2ea69 fcffa4",
+    noise: "000004 0b0724 210c4a 3d0965 57106e 71196e 8a226a a32c61 bc3754 d24644 e45a31 f1731d f98e09 fcac11 f9cb35 f2ea69 fcffa4",
   };
 
   function unpack(packed) {
@@ -78,7 +79,9 @@
     const root = document.getElementById("map"), canvas = document.getElementById("canvas");
     const tip = document.getElementById("tip"), readout = document.getElementById("readout");
     const [nx, ny] = field.shape, [[x0, x1], [y0, y1]] = field.bounds;
-    const layers = { mean: unpack(field.mean), std: unpack(field.std) }, certainty = unpack(field.certainty);
+    const layers = { mean: unpack(field.mean), std: unpack(field.std), noise: field.noise && unpack(field.noise) };
+    const names = { mean: [field.words[0], field.target], std: [field.words[1], field.target], noise: [field.words[2], field.noisy] };
+    const certainty = unpack(field.certainty);
     const scatter = (group) => group && { x: unpack(group.x), y: unpack(group.y) };
     const places = { points: scatter(field.points), centres: scatter(field.centres) };
     const shown = { layer: "mean", fade: true, points: false, centres: false };
@@ -87,6 +90,7 @@
     let hover = null, area = null;
 
     root.querySelectorAll("[data-word]").forEach((e) => { e.textContent = field.words[Number(e.dataset.word)]; });
+    if (!layers.noise) root.querySelector('input[value="noise"]').closest("label").remove();
     if (!places.centres) root.querySelector('[data-show="centres"]').closest("label").remove();
 
     function range(layer) { return field.colours[layer]; }
@@ -230,7 +234,7 @@
 
     function legend() {
       const [low, high] = range(shown.layer), ends = document.getElementById("ends");
-      document.getElementById("what").textContent = `${field.words[shown.layer === "mean" ? 0 : 1]} of ${field.target}`;
+      document.getElementById("what").textContent = names[shown.layer].join(" of ");
       document.getElementById("ramp").style.background =
         `linear-gradient(to right, ${RAMPS[shown.layer].split(" ").map((h) => "#" + h).join(",")})`;
       ends.replaceChildren(...[0, 0.25, 0.5, 0.75, 1].map((t) => {
@@ -256,7 +260,8 @@
         `${field.words[0]} ${show(value(layers.mean, x, y), field.mean.hi - field.mean.lo || 1)}`,
         `${field.words[1]} ${show(value(layers.std, x, y), field.std.hi - field.std.lo || 1)}`,
       ];
-      readout.textContent = `${lines[0]}, ${lines[1]}: ${lines[2]}, ${lines[3]}`;
+      if (layers.noise) lines.push(`noise ${show(value(layers.noise, x, y), field.noise.hi - field.noise.lo || 1)}`);
+      readout.textContent = `${lines[0]}, ${lines[1]}: ${lines.slice(2).join(", ")}`;
       if (px === undefined) {
         tip.hidden = true;
       } else {

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
 import numpy as np
 from scipy.special import ndtr, ndtri
-from sklearn.cluster import MiniBatchKMeans
 
 from ... import metrics
 from ...common.left_out import LeftOut
@@ -16,11 +14,12 @@ from ...common.types import Floats
 from .. import plots
 from ..numbers import typeset
 from ..training_rows import TrainingRows
+from .coverage import words_and_charts
 from .figures import figure
+from .maps import Projection
 from .subject import Subject, subsample
 
 MAX_DOTS = 2000
-N_GROUPS, LEAST_PER_GROUP = 10, 50
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,8 @@ def bias_verdict(z: Floats) -> str:
     return f" It {slope} to the right: predictions are too {way} more often than by chance."
 
 
-def section(subject: Subject, X: Floats, held_out: LeftOut) -> str:
-    """Scores and three charts of predictions at `X`; says so where the model was trained on such inputs."""
+def section(subject: Subject, X: Floats, held_out: LeftOut, plane: Projection | None = None) -> str:
+    """Scores and charts of predictions at `X`; says so where the model was trained on such inputs."""
     rows = "".join(
         f'<tr><th scope="row">{score.name}</th><td{off(score)}>{score.value}</td>'
         f'<td class="words">{score.meaning}</td></tr>'
@@ -82,35 +81,17 @@ def section(subject: Subject, X: Floats, held_out: LeftOut) -> str:
         lead += (
             f" <strong>The model was trained on the inputs of {n_seen} of them</strong>, so these scores flatter it."
         )
+    coordinates, names = (None, ("", "")) if plane is None else (plane.from_inputs, plane.names)
+    words, charts = words_and_charts(np.asarray(X), held_out, coordinates, names)
     return (
         f'<p>{lead}</p><div class="wide"><table><tbody>{rows}</tbody></table></div>'
-        f'{_by_group(np.asarray(X), held_out)}<div class="charts">{_charts(held_out)}</div>'
+        f'{words}<div class="charts">{_charts(held_out)}{charts}</div>'
     )
 
 
 def off(score: Score) -> str:
     """An attribute that colours a score which is off."""
     return ' class="off"' if score.is_off else ""
-
-
-def _by_group(X: Floats, held_out: LeftOut) -> str:
-    """Coverage in regions of the inputs, and by predicted value, in a sentence; none for few observations."""
-    if len(held_out) < LEAST_PER_GROUP * N_GROUPS:
-        return ""
-    low, high = held_out.distribution.interval(0.95)
-    inside = (held_out.y >= low) & (held_out.y <= high)
-    spread = X.std(axis=0)
-    regions = MiniBatchKMeans(N_GROUPS, n_init=3, random_state=0).fit_predict(X / np.where(spread > 0, spread, 1.0))
-    shares = [inside[regions == region].mean() for region in np.unique(regions)]
-    tenths = [inside[rows].mean() for rows in np.array_split(np.argsort(held_out.mean), N_GROUPS)]
-
-    def between(values: Sequence[float]) -> str:
-        return f"{typeset(100 * min(values), 3)} and {typeset(100 * max(values), 3)} %"
-
-    return (
-        f"<p>In {len(shares)} regions of the inputs, between {between(shares)} are inside their 95 % intervals; by "
-        f"tenths of the predicted value, between {between(tenths)}.</p>"
-    )
 
 
 def _charts(held_out: LeftOut) -> str:

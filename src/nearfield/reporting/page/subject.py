@@ -59,6 +59,13 @@ class Subject:
             return share
         return np.concatenate([self.model._share_left(points[run]) for run in self._runs(points)])
 
+    def noise(self, points: Floats) -> Floats | None:
+        """Standard deviations (m,) of the noise of what the model itself predicts; None where all are the same."""
+        if getattr(getattr(self.model, "noise_model_", None), "field", None) is None:
+            return None
+        variance: Floats = np.concatenate([self.model._noise_at(points[run]) for run in self._runs(points)])
+        return np.sqrt(variance)
+
     def _runs(self, points: Floats) -> list[slice]:
         """Points to predict together."""
         step = at_once(self.model, points)
