@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..common import memory
-from ..common.arrays import Array, as_doubles, indices_like, is_tensor, weighted_mean
+from ..common.arrays import Array, as_doubles, indices_like, is_tensor
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
 from ..common.types import Booleans, Floats
+from ..solvers.drift import Coefficients, UniversalKriging
 from ..solvers.factors import Cholesky
 from ..solvers.kernel_space import KernelSpace
 from ..solvers.left_out import of_kernel_space
@@ -47,6 +48,18 @@ class ExactGPRegressor(JointGPRegressor):
         than the way along the ground up to 3000 km. `length_scale` is then one number in km, or with further columns
         (time, height) one in km and then one for each of these, which are learnt apart whether `ard` or not. "auto"
         goes by the coordinate reference system of a GeoDataFrame, and is "euclidean" for anything else.
+    coordinates : names, numbers, callable or None, default=None
+        Columns of X that the process lives in: where things are. None is all of them. A callable gets X and gives
+        names, as `sklearn.compose.make_column_selector` does.
+    drift : None, "constant", "linear", "quadratic", names or numbers of columns, or transformer, default="constant"
+        Mean of the process. "constant": the mean of the targets, taken as known. None: zero. All else is a sum of
+        columns with unknown coefficients, found along with the process by generalised least squares (universal
+        kriging), with an intercept: "linear" and "quadratic" are in the coordinates; names or numbers of columns take
+        these as they are, categories as an indicator per level but the first (`"C(type)"` takes numbers for
+        categories), and an empty list is an unknown constant (ordinary kriging). A transformer of scikit-learn, as
+        `SplineTransformer` or a `ColumnTransformer`, gets all of X. Hyperparameters are then learnt by the restricted
+        likelihood, and variances include the uncertainty of the coefficients. Columns may be coordinates and drift at
+        once; those that are neither are not looked at.
     n_restarts : int, default=2
         Random starts of the learning, besides the systematic ones.
     time_budget : float, default=60.0
@@ -73,7 +86,12 @@ class ExactGPRegressor(JointGPRegressor):
     learned_ : Learned
         How the hyperparameters were found: likelihood, blocks, evaluations, seconds, and what sits on a bound.
     y_mean_ : ndarray of shape (n_targets,)
-        Taken out of the targets before and put back after.
+        Taken out of the targets before and put back after; 0 where `drift` is not "constant".
+    drift_coef_ : DriftCoefficients
+        Coefficients of the drift with names and standard errors, in the units of the data, where it has columns. Print
+        it.
+    coordinates_ : ndarray of int
+        Numbers of the columns that the process lives in.
     metric_ : str
         "euclidean" or "sphere".
     n_features_in_ : int
@@ -91,7 +109,7 @@ class ExactGPRegressor(JointGPRegressor):
     0.841
     """
 
-    _posterior: KernelSpace
+    _posterior: KernelSpace | UniversalKriging
 
     @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -116,6 +134,7 @@ class ExactGPRegressor(JointGPRegressor):
         if fixed.noise_variance == 0:
             kept = indices_like(distinct_points(X, y, sample_weight), X)
             X, y, weights = X[kept], y[kept], None  # weights share out the noise, and there is none
+            self._points = None if self._points is None else self._points[kept]
         n = len(X)
         memory.require(
             # the factor and some chunks; while several Gaussians are summed, one more matrix; tensors are copied
@@ -124,12 +143,36 @@ class ExactGPRegressor(JointGPRegressor):
             "LocalGPRegressor takes the same data in linear memory.",
             X.device,
         )
-        self.y_mean_ = weighted_mean(y, weights)
+        y, drift = self._without_trend(y, weights)
+        self.y_mean_ = self._mean_of(y, weights)
         centered = y - self.y_mean_
-        self._learn(X, centered, weights)
-        self._posterior = KernelSpace.from_points(self.kernel_, X, centered, self._noise_of(X, weights))
+        self._learn(X, centered, weights, drift=drift)
+        self._posterior = self._conditioned(X, drift, centered, self._noise_of(X, weights))
         self._left_out = None
         return self
+
+    def _conditioned(self, X: Array, drift: Floats | None, y: Array, noise: Array) -> KernelSpace | UniversalKriging:
+        """Posterior for points (n, d), drift columns (n, p) if any, targets less their mean (n, k) and noise (n,)."""
+        if drift is None:
+            return KernelSpace.from_points(self.kernel_, X, y, noise)
+        return UniversalKriging.from_points(self.kernel_, X, drift, y, noise)
+
+    @property
+    def _process(self) -> KernelSpace:
+        """The posterior, less a drift."""
+        q = self._posterior
+        return q.process if isinstance(q, UniversalKriging) else q
+
+    def _drift_sums(self) -> Coefficients | None:
+        return self._posterior.drift if isinstance(self._posterior, UniversalKriging) else None
+
+    def _parts_at(self, X: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats], Floats]:
+        q, inner, F = self._posterior, self._inner(X), self._drift_columns(X)
+        process = self._process.mean_and_variance(inner)
+        if not isinstance(q, UniversalKriging) or F is None:
+            nothing = np.zeros(len(X))
+            return process, (np.zeros_like(process[0]), nothing), process[1]
+        return q.drift.parts(process, F, q.unknown(inner, F))
 
     def predict(
         self, X: ArrayLike, return_std: bool = False, return_cov: bool = False, include_noise: bool = False
@@ -158,19 +201,24 @@ class ExactGPRegressor(JointGPRegressor):
         return X
 
     def _n_rows(self) -> int:
-        return len(self._posterior.X)
+        return len(self._process.X)
 
     def _training_points(self) -> Floats:
-        points: Floats = self._outer(self._posterior.X)
+        points: Floats = self._outer(self._process.X) if self._points is None else self._points
         return points
 
     def _training_rows(self) -> tuple[Floats, Floats, Floats]:
-        q = self._posterior
+        q = self._process
         y = as_doubles(q.factor.matrix() @ q.coefficients + self.y_mean_)
-        return as_doubles(q.X), y, as_doubles(q.noise)
+        if isinstance(self._posterior, UniversalKriging) and self._trend is not None:
+            y = y + self._posterior.F @ (self._posterior.drift.mean + self._trend)
+        return as_doubles(q.X if self._points is None else self._points), y, as_doubles(q.noise)
 
     def _left_out_residuals(self) -> tuple[Floats, Floats]:
         q = self._posterior
+        if isinstance(q, UniversalKriging):
+            residuals, variances = q.left_out(np.arange(self._n_rows()))
+            return residuals, np.maximum(variances - q.process.noise, 0.0)
         assert isinstance(q.factor, Cholesky)
         factor = Cholesky(np.asfortranarray(as_doubles(q.factor.lower)))
         on_host = replace(q, factor=factor, coefficients=as_doubles(q.coefficients))
@@ -178,12 +226,19 @@ class ExactGPRegressor(JointGPRegressor):
         return residuals, np.maximum(variances - as_doubles(q.noise), 0.0)
 
     def _without(self, rows: Booleans) -> tuple[Floats, Floats]:
-        X, y, noise = self._training_rows()
-        kept = y[~rows] - self.y_mean_
-        mean, variance = KernelSpace.from_points(self.kernel_, X[~rows], kept, noise[~rows]).mean_and_variance(X[rows])
+        (_, y, noise), q = self._training_rows(), self._posterior
+        F = q.F if isinstance(q, UniversalKriging) else None
+        X = as_doubles(self._process.X)
+        others = self._conditioned(X[~rows], None if F is None else F[~rows], y[~rows] - self.y_mean_, noise[~rows])
+        wide = X if F is None else np.column_stack([X, F])
+        mean, variance = others.mean_and_variance(wide[rows])
         return mean + self.y_mean_, variance
 
     def log_marginal_likelihood(self) -> float:
-        """Log marginal likelihood of the training data at the fitted hyperparameters (summed over targets)."""
+        """Log marginal likelihood of the training data at the fitted hyperparameters (summed over targets).
+
+        With a drift of columns it is the restricted likelihood, `-((n - p) log 2 pi + log|C| + log|F' C^-1 F| + r' C^-1
+        r) / 2`, with `F` the columns as `drift_coef_` names them and `r` the targets less the drift.
+        """
         check_is_fitted(self, "kernel_")
-        return float(self._posterior.log_likelihood().sum())
+        return float(self._posterior.log_likelihood().sum()) + self._log_unit_of_drift()

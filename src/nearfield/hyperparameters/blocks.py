@@ -23,6 +23,7 @@ LARGEST_SINGLE_BLOCK = 1000  # points whose exact likelihood is still cheap
 BLOCK_SIZE = 256
 NEAR = int(0.95 * BLOCK_SIZE)  # points of a block that are nearest neighbours,
 FAR = BLOCK_SIZE - NEAR  # and others
+MOST_DRIFT = 0.25  # columns of a drift per point of a block
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,15 +34,31 @@ class Block:
     y: Floats  # (n, k)
     noise_factors: Floats | None  # for this and the next see `likelihood.kernel_log_likelihood`
     squared_distances: Floats | None
+    drift: Floats | None = None  # (n, p): orthonormal
 
     @classmethod
-    def of(cls, X: Floats, y: Floats, weights: Floats | None, ard: bool) -> Block:
-        """Block of points with sample weights (n,); with `ard`, their distances are different ones at each step."""
-        return cls(X, y, None if weights is None else 1.0 / weights, None if ard else packed_distances(X))
+    def of(cls, X: Floats, y: Floats, weights: Floats | None, ard: bool, drift: Floats | None = None) -> Block:
+        """Block of points with sample weights (n,); with `ard`, their distances are different ones at each step.
+
+        Of drift columns (n, p) those combinations count that are not zero here, unless they leave too few points: then
+        targets are taken as they are.
+        """
+        distances = None if ard else packed_distances(X)
+        return cls(X, y, None if weights is None else 1.0 / weights, distances, _span(drift))
 
     def log_likelihood(self, kernel: Kernel, noise_variance: float) -> tuple[float, Floats]:
         """See `likelihood.kernel_log_likelihood`."""
-        return kernel_log_likelihood(kernel, noise_variance, self.X, self.y, self.noise_factors, self.squared_distances)
+        given = (self.noise_factors, self.squared_distances, self.drift)
+        return kernel_log_likelihood(kernel, noise_variance, self.X, self.y, *given)
+
+
+def _span(columns: Floats | None) -> Floats | None:
+    """Orthonormal columns that span the same; None where there are none, or too many for the points."""
+    if columns is None or columns.shape[1] == 0:
+        return None
+    left, sizes, _ = np.linalg.svd(columns / np.maximum(np.linalg.norm(columns, axis=0), 1e-300), full_matrices=False)
+    span: Floats = left[:, sizes > 1e-10 * sizes[0]]
+    return span if 0 < span.shape[1] <= MOST_DRIFT * len(columns) else None
 
 
 Likelihood = Callable[[list[Block], Kernel, float], tuple[float, Floats]]
@@ -58,14 +75,22 @@ class LearningData:
     blocks: list[Block] | None = None  # blocks to learn from; None makes them of `X` and `y`
     extents: Extents | None = None  # lengths of the data, where they are known already
     likelihood: Likelihood | None = None  # evaluates that of several blocks at once, elsewhere than here
+    drift: Floats | None = None  # (n, p): columns with unknown coefficients; `y` are residuals of least squares
 
     def make_blocks(self, n_blocks: int, ard: bool, rng: np.random.RandomState, tied: int = 0) -> list[Block]:
         """The blocks there are, or else so many new ones."""
-        return self.blocks or make_blocks(self.X, self.y, self.weights, n_blocks, ard, rng, tied)
+        return self.blocks or make_blocks(self.X, self.y, self.weights, n_blocks, ard, rng, tied, self.drift)
 
 
 def make_blocks(
-    X: Floats, y: Floats, weights: Floats | None, n_blocks: int, ard: bool, rng: np.random.RandomState, tied: int = 0
+    X: Floats,
+    y: Floats,
+    weights: Floats | None,
+    n_blocks: int,
+    ard: bool,
+    rng: np.random.RandomState,
+    tied: int = 0,
+    drift: Floats | None = None,
 ) -> list[Block]:
     """Blocks of the composite likelihood; all data as a single block where they are few."""
     n = len(X)
@@ -79,7 +104,8 @@ def make_blocks(
         groups = near_and_far(
             n, n_blocks, rng, lambda seeds, k: tree.query(scaled[seeds], k=k)[1], lambda chosen: scaled[chosen]
         )
-    return [Block.of(X[g], y[g], None if weights is None else weights[g], ard) for g in groups]
+    further = [[None if values is None else values[g] for values in (weights, drift)] for g in groups]
+    return [Block.of(X[g], y[g], w, ard, F) for g, (w, F) in zip(groups, further, strict=True)]
 
 
 def near_and_far(

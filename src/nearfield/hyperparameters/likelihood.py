@@ -25,8 +25,11 @@ def kernel_log_likelihood(
     y: Floats,
     noise_factors: Floats | None = None,
     squared_distances: Floats | None = None,
+    drift: Floats | None = None,
 ) -> tuple[float, Floats]:
     """Log marginal likelihood of `y ~ N(0, K + noise_variance * diag(noise_factors))`, and its gradient.
+
+    With `drift`, the restricted likelihood: that of what columns with unknown coefficients cannot explain.
 
     Parameters
     ----------
@@ -37,6 +40,8 @@ def kernel_log_likelihood(
         Factors of the noise variance; None is 1 everywhere.
     squared_distances : ndarray of shape (n (n + 1) / 2,) or None
         What `packed_distances(X)` gives, to save its computation where the kernel has one length scale for all columns.
+    drift : ndarray of shape (n, p) or None
+        Independent columns.
 
     Returns
     -------
@@ -66,9 +71,17 @@ def kernel_log_likelihood(
         raise LinAlgError("The covariance matrix is not positive definite.")
     half = linalg.packed_solve(K, np.array(y, dtype=np.float64, order="F"))
     log_determinant = 2.0 * float(np.sum(np.log(K[diagonal])))
-    value = -0.5 * (float(np.sum(half * half)) + k * (log_determinant + n * LOG_2PI))
-    alpha = linalg.packed_solve(K, half, transposed=True)
-    # With M = sum_t alpha_t alpha_t' - k K^-1, a derivative is half the sum of the entries of M * dK.
+    n_free = n
+    if drift is not None:
+        Q, R = np.linalg.qr(linalg.packed_solve(K, np.array(drift, dtype=np.float64, order="F")))
+        half = half - Q @ (Q.T @ half)
+        log_determinant += 2.0 * float(np.sum(np.log(np.abs(np.diagonal(R)))))
+        n_free = n - drift.shape[1]
+    value = -0.5 * (float(np.sum(half * half)) + k * (log_determinant + n_free * LOG_2PI))
+    # With M = sum_t alpha_t alpha_t' - k P, a derivative is half the sum of the entries of M * dK. Here P is K^-1, and
+    # with a drift K^-1 less the square of further columns.
+    roots = half if drift is None else np.asfortranarray(np.column_stack([half, np.sqrt(k) * Q]))
+    alpha = linalg.packed_solve(K, np.asfortranarray(roots), transposed=True)
     M = linalg.packed_rank_update(linalg.packed_inverse(K, n), alpha, -k)
 
     length_gradient = np.empty((len(components), q))

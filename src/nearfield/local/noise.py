@@ -7,7 +7,7 @@ what remains to be said of sizes and tails becomes the `NoiseModel`, and its pro
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from sklearn.neighbors import KDTree
@@ -43,7 +43,7 @@ FIELD_ROUNDS = 2  # of refits with noise of local size
 class Learnt(InMemory):
     """Training data whose hyperparameters are known."""
 
-    learned: Learned
+    learned: Learned = field(kw_only=True)
 
     def learn(self, request: LearningRequest, rng: np.random.RandomState) -> Learned:  # noqa: ARG002
         """See `TrainingData`."""
@@ -166,8 +166,8 @@ class _State:
         mean = float(np.mean(factors))
         learned = replace(self.fitted.learned, noise_variance=self.fitted.learned.noise_variance * mean)
 
-        def known(X: Floats, y: Floats, weights: Floats | None) -> InMemory:
-            return Learnt(X, y, weights, learned)
+        def known(X: Floats, y: Floats, weights: Floats | None, drift: Floats | None) -> InMemory:
+            return Learnt(X, y, weights, drift, learned=learned)
 
         return self._refitted(known, self.outliers, factors / mean, refit)
 
@@ -175,13 +175,13 @@ class _State:
         """Nats per point that left-out residuals of some rows gain, where noise times `factors` goes into the fit."""
         weights = self.outliers / factors
         weights = weights if self.data.weights is None else weights * self.data.weights
-        again = replace(self, fitted=self.fitted.updated(self.data.X, self.data.y, weights, True)).residuals(rows)
+        again = replace(self, fitted=self.fitted.updated(self.data.X, self.data.targets, weights, True)).residuals(rows)
         return float(np.mean(again.log_densities(model)) - np.mean(self.residuals(rows).log_densities(model)))
 
     def _refitted(self, make: Callable[..., InMemory], outliers: Floats, factors: Floats, refit: Refit) -> _State:
         weights = outliers / factors
         weights = weights if self.data.weights is None else weights * self.data.weights
-        return _State(refit(make(self.data.X, self.data.y, weights)), self.data, outliers, factors)
+        return _State(refit(make(self.data.X, self.data.y, weights, self.data.drift)), self.data, outliers, factors)
 
 
 def _without_outliers(state: _State, rows: Integers, refit: Refit) -> _State:
