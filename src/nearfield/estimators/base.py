@@ -66,6 +66,7 @@ class GPRegressor(WithDrift, Probabilistic, MultiOutputMixin, RegressorMixin, Ba
         metric: str = "auto",
         coordinates: Any = None,
         drift: Any = "constant",
+        mean: Any = None,
         n_restarts: int = 2,
         time_budget: float = 60.0,
         n_jobs: int | None = None,
@@ -80,6 +81,7 @@ class GPRegressor(WithDrift, Probabilistic, MultiOutputMixin, RegressorMixin, Ba
         self.metric = metric
         self.coordinates = coordinates
         self.drift = drift
+        self.mean = mean
         self.n_restarts = n_restarts
         self.time_budget = time_budget
         self.n_jobs = n_jobs
@@ -505,10 +507,10 @@ class GPRegressor(WithDrift, Probabilistic, MultiOutputMixin, RegressorMixin, Ba
         """Points (n, d) that the model was fitted on, where it keeps them."""
         return None
 
-    def _shaped(self, mean: Array, drift: Floats | None = None) -> Array:
-        """Means with the targets' own mean put back, or what was taken out for drift columns (m, p), in their shape."""
-        if drift is not None and self._trend is not None:
-            mean = mean + drift @ self._trend
+    def _shaped(self, mean: Array, known: Floats | None = None) -> Array:
+        """Means with the targets' own mean put back, and what else was taken out, (m, k), in their shape."""
+        if known is not None:
+            mean = mean + known
         mean = self._finite(mean + self.y_mean_)
         return mean[:, 0] if self._single_target else mean
 
@@ -563,7 +565,7 @@ class JointGPRegressor(GPRegressor):
             X.device,
         )
         rows = self._rows(self._wide(X))
-        mean = self._shaped(self._posterior.mean(rows)[:, :k], self._drift_columns(X))
+        mean = self._shaped(self._posterior.mean(rows)[:, :k], self._known_mean(X))
         covariance = self._posterior.covariance(rows)
         xp, diagonal = namespace(X), indices_like(range(m), X)
         # Rounding must not make a variance negative.
@@ -572,7 +574,7 @@ class JointGPRegressor(GPRegressor):
         return mean, covariance if self._single_target else xp.repeat(covariance[:, :, None], k, axis=2)
 
     def _predict_points(self, X: Array, return_std: bool, include_noise: bool) -> Any:
-        drift, X = self._drift_columns(X), self._wide(X)
+        known, X = self._known_mean(X), self._wide(X)
         mean, variance = (empty_like_shape(shape, X) for shape in ((len(X), len(self.y_mean_)), (len(X),)))
         for chunk in self._chunks(X):
             rows = self._rows(X[chunk])
@@ -581,7 +583,7 @@ class JointGPRegressor(GPRegressor):
             else:
                 means = self._posterior.mean(rows)
             mean[chunk] = means[:, : mean.shape[1]]  # the constant may come after the targets
-        mean = self._shaped(mean, drift)
+        mean = self._shaped(mean, known)
         return (mean, self._std(variance, include_noise)) if return_std else mean
 
     def _chunks(self, X: Array) -> list[slice]:

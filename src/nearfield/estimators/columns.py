@@ -152,7 +152,7 @@ class Roles:
 
 def has_roles(model: Any) -> bool:
     """Whether columns of X are to have different roles."""
-    return model.coordinates is not None or not is_plain_drift(model.drift)
+    return model.coordinates is not None or model.mean is not None or not is_plain_drift(model.drift)
 
 
 def is_plain_drift(drift: Any) -> bool:
@@ -190,11 +190,15 @@ def roles_of(model: Any, X: Any, names: Sequence[str] | None) -> Roles:
         if not coordinates:
             raise ValueError(f"{describe(model, 'coordinates')} must name at least one column.")
     used, named, categories = coordinates, tuple[int, ...](), set[int]()
+    if model.mean is not None and (isinstance(model.mean, type) or not hasattr(model.mean, "predict")):
+        raise ValueError(f"{describe(model, 'mean')} must be None or a regressor of scikit-learn. Got {model.mean!r}.")
     if is_transformer(drift):
         used = everything
     elif not is_plain_drift(drift) and not _is_kind(drift):
         named, categories = _chosen(model, "drift", drift, X, names)
         used = tuple(sorted({*coordinates, *named}))
+    if model.mean is not None:
+        used = everything
     encoding = Encoding(n_columns, names, used, {})
     levels = {str(j): _levels(encoding, X, j) for j in used if j in categories or _holds_categories(X, j)}
     for j in coordinates:

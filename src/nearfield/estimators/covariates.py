@@ -1,4 +1,4 @@
-"""Columns with roles, and a drift: what the regressors share of both."""
+"""Columns with roles, a drift and a mean model: what the regressors share of these."""
 
 from __future__ import annotations
 
@@ -10,29 +10,34 @@ from sklearn.utils.validation import validate_data
 from ..common.arrays import Array, weighted_mean
 from ..common.parts import Part, PredictedParts
 from ..common.types import Floats
-from ..common.validation import describe
+from ..common.validation import describe, spawn
 from ..reporting.coefficients import DriftCoefficients
 from ..solvers.drift import Coefficients
 from .columns import Roles, has_roles, roles_of
+from .mean_model import cross_fitted, predicted
 
 Moments = tuple[Floats, Floats]
 """Means (m, k) and variances (m,)."""
 
 
 class WithDrift:
-    """A regressor with parameters `coordinates` and `drift`.
+    """A regressor with parameters `coordinates`, `drift` and `mean`.
 
     A subclass gives `_drift_sums()` and `_parts_at(X)`.
     """
 
     coordinates: Any
     drift: Any
+    mean: Any
+    random_state: Any
+    mean_: Any
     y_mean_: Floats
     n_features_in_: int
     _single_target: bool
     _roles: Roles | None = None  # what columns are for, where not all are for the process alone
     _points: Floats | None = None  # training rows in all columns, where they have roles
     _trend: Floats | None = None  # coefficients (p, k) of the drift that are taken out of the targets before all else
+    _mean_rows: Floats | None = None  # what a mean model says of each training row (n, k), not having seen it
 
     @property
     def coordinates_(self) -> Any:
@@ -71,12 +76,13 @@ class WithDrift:
         parts : PredictedParts
             Means of drift and process add up to those of the total. Standard deviations do not: where data are far, the
             drift is what one is unsure of, and where they are near, errors of drift and process cancel each other. A
-            constant mean counts as drift, without uncertainty. In the units of a transformed target.
+            constant mean, and a mean model, count as drift without uncertainty. In the units of a transformed target.
         """
         self._need_arrays("predict_parts")  # type: ignore[attr-defined]
         points = self._validate_test(X)  # type: ignore[attr-defined]
         process, drift, total = self._parts_at(points)
-        mean = self.y_mean_ + (0.0 if self._trend is None else self._drift_columns(points) @ self._trend)
+        known = self._known_mean(points)
+        mean = self.y_mean_ + (0.0 if known is None else known)
         k = len(self.y_mean_)
 
         def part(values: Floats, variance: Floats) -> Part:
@@ -119,7 +125,8 @@ class WithDrift:
 
     def _refuse_roles(self, what: str) -> None:
         if has_roles(self):
-            name = "coordinates" if self.coordinates is not None else "drift"
+            named = [name for name in ("coordinates", "mean") if getattr(self, name) is not None]
+            name = named[0] if named else "drift"
             raise ValueError(f"{describe(self, name)} takes arrays and data frames, but not {what}.")
 
     def _coordinate_names(self) -> Any:
@@ -138,11 +145,41 @@ class WithDrift:
         design = None if self._roles is None else self._roles.design
         return None if design is None else design(X)
 
-    def _without_trend(self, y: Floats, weights: Floats | None) -> tuple[Floats, Floats | None]:
-        """Training targets (n, k) less a first guess of the drift, which sets `_trend`, and drift columns (n, p).
+    def _known_mean(self, X: Array) -> Floats | None:
+        """What was taken out of the targets at rows (m, n_features), besides their mean: (m, k), or None."""
+        F = self._drift_columns(X)
+        known = None if F is None or self._trend is None else F @ self._trend
+        if self._mean_rows is None or self._roles is None:
+            return known
+        mean = predicted(self.mean_, self._roles.encoding.decode(X), len(self.y_mean_))
+        return mean if known is None else mean + known
 
-        Least squares without regard to the process: what is left is as small as the data.
+    def _known_of_training(self) -> Floats | float:
+        """The same of the training rows; a mean model had not seen them."""
+        F = None if self._points is None else self._drift_columns(self._points)
+        known = 0.0 if F is None or self._trend is None else F @ self._trend
+        return known if self._mean_rows is None else known + self._mean_rows
+
+    def _join_earlier(self, points: Floats | None, means: Floats | None) -> None:
+        """Put earlier training rows, and what a mean model says of them, before those just taken in."""
+        if self._points is None or self._roles is None:
+            return
+        if self._mean_rows is not None:
+            new = predicted(self.mean_, self._roles.encoding.decode(self._points), len(self.y_mean_))
+            self._mean_rows = new if means is None else np.concatenate([means, new])
+        if points is not None:
+            self._points = np.concatenate([points, self._points])
+
+    def _without_known(self, y: Floats, weights: Floats | None) -> tuple[Floats, Floats | None]:
+        """Training targets (n, k) less a mean model and a first guess of the drift, and drift columns (n, p).
+
+        The guess, `_trend`, is by least squares without regard to the process: what is left is as small as the data.
         """
+        if self.mean is not None and self._roles is not None and self._points is not None:
+            rng = spawn(self.random_state, "mean")
+            given = self._roles.encoding.decode(self._points)
+            self.mean_, self._mean_rows = cross_fitted(self.mean, given, y, weights, rng)
+            y = y - self._mean_rows
         F = None if self._points is None else self._drift_columns(self._points)
         if F is None:
             return y, None

@@ -60,6 +60,10 @@ class ExactGPRegressor(JointGPRegressor):
         `SplineTransformer` or a `ColumnTransformer`, gets all of X. Hyperparameters are then learnt by the restricted
         likelihood, and variances include the uncertainty of the coefficients. Columns may be coordinates and drift at
         once; those that are neither are not looked at.
+    mean : regressor or None, default=None
+        Any regressor of scikit-learn, such as `HistGradientBoostingRegressor`, as the mean of the process. It gets all
+        of X. The process is one of its cross-fitted residuals, of rows that it was not fitted to in five folds, so that
+        its errors are in the variance; the mean of predictions is fitted to all rows.
     n_restarts : int, default=2
         Random starts of the learning, besides the systematic ones.
     time_budget : float, default=60.0
@@ -90,6 +94,8 @@ class ExactGPRegressor(JointGPRegressor):
     drift_coef_ : DriftCoefficients
         Coefficients of the drift with names and standard errors, in the units of the data, where it has columns. Print
         it.
+    mean_ : regressor
+        The mean model, fitted to all rows, where there is one.
     coordinates_ : ndarray of int
         Numbers of the columns that the process lives in.
     metric_ : str
@@ -143,7 +149,7 @@ class ExactGPRegressor(JointGPRegressor):
             "LocalGPRegressor takes the same data in linear memory.",
             X.device,
         )
-        y, drift = self._without_trend(y, weights)
+        y, drift = self._without_known(y, weights)
         self.y_mean_ = self._mean_of(y, weights)
         centered = y - self.y_mean_
         self._learn(X, centered, weights, drift=drift)
@@ -210,9 +216,10 @@ class ExactGPRegressor(JointGPRegressor):
     def _training_rows(self) -> tuple[Floats, Floats, Floats]:
         q = self._process
         y = as_doubles(q.factor.matrix() @ q.coefficients + self.y_mean_)
-        if isinstance(self._posterior, UniversalKriging) and self._trend is not None:
-            y = y + self._posterior.F @ (self._posterior.drift.mean + self._trend)
-        return as_doubles(q.X if self._points is None else self._points), y, as_doubles(q.noise)
+        if isinstance(self._posterior, UniversalKriging):
+            y = y + self._posterior.F @ self._posterior.drift.mean
+        X = as_doubles(q.X if self._points is None else self._points)
+        return X, y + self._known_of_training(), as_doubles(q.noise)
 
     def _left_out_residuals(self) -> tuple[Floats, Floats]:
         q = self._posterior
@@ -229,10 +236,11 @@ class ExactGPRegressor(JointGPRegressor):
         (_, y, noise), q = self._training_rows(), self._posterior
         F = q.F if isinstance(q, UniversalKriging) else None
         X = as_doubles(self._process.X)
-        others = self._conditioned(X[~rows], None if F is None else F[~rows], y[~rows] - self.y_mean_, noise[~rows])
+        known = np.broadcast_to(self._known_of_training() + self.y_mean_, y.shape)
+        others = self._conditioned(X[~rows], None if F is None else F[~rows], (y - known)[~rows], noise[~rows])
         wide = X if F is None else np.column_stack([X, F])
         mean, variance = others.mean_and_variance(wide[rows])
-        return mean + self.y_mean_, variance
+        return mean + known[rows], variance
 
     def log_marginal_likelihood(self) -> float:
         """Log marginal likelihood of the training data at the fitted hyperparameters (summed over targets).

@@ -73,6 +73,8 @@ class FeatureGPRegressor(JointGPRegressor):
     drift : None, "constant", "linear", "quadratic", names or numbers of columns, or transformer, default="constant"
         Mean of the process; see `ExactGPRegressor`. Its columns are further features, whose coefficients have a prior
         that says nothing. Of arrays and data frames.
+    mean : regressor or None, default=None
+        Any regressor of scikit-learn as the mean of the process, cross-fitted; see `ExactGPRegressor`.
     likelihood : {"kernel", "features"}, default="kernel"
         Learn by the likelihood of the Gaussian kernel that the features stand for, exact or composite, or by that of
         the features themselves (`TaylorFeatures`, and `FourierFeatures` that are not structured). Maps without
@@ -139,6 +141,7 @@ class FeatureGPRegressor(JointGPRegressor):
         metric: str = "auto",
         coordinates: Any = None,
         drift: Any = "constant",
+        mean: Any = None,
         likelihood: str = "kernel",
         n_restarts: int = 2,
         time_budget: float = 60.0,
@@ -156,6 +159,7 @@ class FeatureGPRegressor(JointGPRegressor):
             metric=metric,
             coordinates=coordinates,
             drift=drift,
+            mean=mean,
             n_restarts=n_restarts,
             time_budget=time_budget,
             n_jobs=n_jobs,
@@ -183,7 +187,7 @@ class FeatureGPRegressor(JointGPRegressor):
         if source is not None:
             return self._fit_source(source)
         points, targets, weights = self._validate_training(X, y, sample_weight)
-        targets, drift = self._without_trend(targets, weights)
+        targets, drift = self._without_known(targets, weights)
         # Sums are taken of what the targets have beyond this, so that a large mean does not cost them their digits.
         self._offset = self._mean_of(targets, weights)
         self._prepare(points, targets - self._offset, weights, drift=drift)
@@ -313,9 +317,10 @@ class FeatureGPRegressor(JointGPRegressor):
         else:
             points, targets, weights = self._validate_training(X, y, sample_weight, reset=False)
             self._check_targets(targets.shape[1])
-            drift = None if self._points is None else self._drift_columns(self._points)
-            if drift is not None and self._trend is not None:
-                targets, points = targets - drift @ self._trend, np.column_stack([points, drift])
+            if self._points is not None:
+                drift, known = self._drift_columns(self._points), self._known_mean(self._points)
+                targets = targets if known is None else targets - known
+                points = points if drift is None else np.column_stack([points, drift])
             self._points = None
             new = self._sums(points, targets - self._offset, weights)
         if hasattr(self, "report_"):
@@ -503,6 +508,8 @@ class FeatureGPRegressor(JointGPRegressor):
         state = super().__getstate__()
         if "_rows_kept" in state:  # a pickle of a few features must not hold all data
             state = {**state, "_rows_kept": None}
+            if self._mean_rows is not None:
+                state["_mean_rows"] = self._mean_rows[:0]
         return state
 
     def _training_rows(self) -> tuple[Floats, Floats, Floats]:
@@ -512,6 +519,8 @@ class FeatureGPRegressor(JointGPRegressor):
         d = self._n_inner
         if self._trend is not None:
             y = y + X[:, d:] @ self._trend
+        if self._mean_rows is not None:
+            y = y + self._mean_rows
         return X[:, :d], y, self._noise_of(X, weights)
 
     def _left_out_residuals(self) -> tuple[Floats, Floats]:
@@ -534,9 +543,10 @@ class FeatureGPRegressor(JointGPRegressor):
         _, y, noise = self._training_rows()
         assert self._rows_kept is not None
         X, weights = self._rows_kept[0], self.noise_variance_ / noise[~rows]
-        posterior = self._posterior_of(self._sums(X[~rows], y[~rows] - self.y_mean_, weights))
+        known = y - self._rows_kept[1] + self.y_mean_
+        posterior = self._posterior_of(self._sums(X[~rows], (y - known)[~rows], weights))
         mean, variance = posterior.mean_and_variance(self._rows(X[rows]))
-        return mean[:, :-1] + self.y_mean_, variance
+        return mean[:, :-1] + known[rows], variance
 
     # ---- refusals ------------------------------------------------------------------------------------------------
 

@@ -66,6 +66,8 @@ class LocalGPRegressor(LearntNoise):
         Mean of the process: a constant that is taken out of the targets, zero (None), or columns with unknown
         coefficients, which may be categories, found by generalised least squares; see `ExactGPRegressor`. Of arrays
         and data frames. Hyperparameters are learnt by the restricted likelihood of blocks.
+    mean : regressor or None, default=None
+        Any regressor of scikit-learn as the mean of the process, cross-fitted; see `ExactGPRegressor`.
     tolerance : float, default=1e-3
         Largest mean KL divergence per test point from the exact Gaussian process, in nats.
     spacing : float or "auto", default="auto"
@@ -151,6 +153,8 @@ class LocalGPRegressor(LearntNoise):
     drift_coef_ : DriftCoefficients
         Coefficients of the drift with names and standard errors, in the units of the data, where it has columns. Print
         it.
+    mean_ : regressor
+        The mean model, fitted to all rows, where there is one.
     coordinates_ : ndarray of int
         Numbers of the columns that the process lives in.
     metric_ : str
@@ -174,6 +178,7 @@ class LocalGPRegressor(LearntNoise):
         metric: str = "auto",
         coordinates: Any = None,
         drift: Any = "constant",
+        mean: Any = None,
         tolerance: float = 1e-3,
         spacing: Any = "auto",
         radius: Any = "auto",
@@ -200,6 +205,7 @@ class LocalGPRegressor(LearntNoise):
         self.metric = metric
         self.coordinates = coordinates
         self.drift = drift
+        self.mean = mean
         self.tolerance = tolerance
         self.spacing = spacing
         self.radius = radius
@@ -298,7 +304,7 @@ class LocalGPRegressor(LearntNoise):
         else:
             points, targets, weights = self._validate_training(X, y, sample_weight)
             targets = self._transformed(points, targets)
-            targets, drift = self._without_trend(targets, weights)
+            targets, drift = self._without_known(targets, weights)
             if self._check_noise() == 0:
                 distinct_points(points, targets, sample_weight)  # refuses those that contradict each other
             data = self._data_of(points, targets, weights, drift)
@@ -423,12 +429,11 @@ class LocalGPRegressor(LearntNoise):
     ) -> Iterator[tuple[Any, Any, Any]]:
         """Points, targets and weights, batch by batch where they come from a source."""
         if source is None:
-            earlier = self._points
+            earlier, means = self._points, self._mean_rows
             points, targets, weights = self._validate_training(X, y, sample_weight, reset=False)
             self._check_targets(targets.shape[1])
-            targets, new = self._with_drift(self._as_fitted(targets)), self._points
-            if new is not None and earlier is not None and not forget:
-                self._points = np.concatenate([earlier, new])
+            targets = self._with_drift(self._as_fitted(targets))
+            self._join_earlier(None if forget else earlier, None if forget else means)
             yield points, targets, weights
             return
         for batch in source.batches(n_features=self.n_features_in_):
@@ -471,7 +476,7 @@ class LocalGPRegressor(LearntNoise):
             return observed.mean, (observed if include_noise else self._distribution_at(X, False)).std
         drift = self._drift_columns(X)
         mean, variance = self._fitted.predict(self._inner(X), return_std, bool(self.blend), drift)
-        mean = self._shaped(mean, drift)
+        mean = self._shaped(mean, self._known_mean(X))
         return (mean, self._std(variance, include_noise)) if return_std else mean
 
     def certify(self, X: Any, n_probes: int = 64, random_state: Any = None) -> Certificate:

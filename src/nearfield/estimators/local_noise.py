@@ -108,8 +108,9 @@ class LearntNoise(GPRegressor):
         clock.lap("noise")
         residuals, model = settled.residuals, settled.model
         z = data.y[settled.rows, 0]
-        if data.drift is not None and self._trend is not None:
-            z = z + (data.drift[settled.rows] @ self._trend)[:, 0]
+        known = self._known_of_training()
+        if isinstance(known, np.ndarray):
+            z = z + known[settled.rows, 0]
         stated = residuals.X, z - residuals.values, residuals.variance, residuals.noise
         left = LeftOut(self._in_units(z), model.distribution(*stated).in_units(self.target_))
         report = replace(
@@ -147,9 +148,12 @@ class LearntNoise(GPRegressor):
     # ---- drift -------------------------------------------------------------------------------------------------------
 
     def _with_drift(self, y: Floats) -> Floats:
-        """Further targets (n, k) less the first guess of the drift, with drift columns, of the rows last checked."""
-        drift = None if self._points is None else self._drift_columns(self._points)
-        return y if drift is None or self._trend is None else np.column_stack([y - drift @ self._trend, drift])
+        """Further targets (n, k) less what is known of their mean, with drift columns, of the rows last checked."""
+        if self._points is None:
+            return y
+        drift, known = self._drift_columns(self._points), self._known_mean(self._points)
+        y = y if known is None else y - known
+        return y if drift is None else np.column_stack([y, drift])
 
     def _refuse_drift(self, what: str) -> None:
         self._refuse_roles(what)
@@ -174,7 +178,7 @@ class LearntNoise(GPRegressor):
     def _moments(self, X: Any) -> tuple[Any, Any]:
         drift = self._drift_columns(X)
         mean, variance = self._fitted.predict(self._inner(X), True, bool(self.blend), drift)
-        return self._shaped(mean, drift), namespace(variance).clip(self._finite(variance), 0.0, None)
+        return self._shaped(mean, self._known_mean(X)), namespace(variance).clip(self._finite(variance), 0.0, None)
 
     def _distribution(self, X: Floats, mean: Floats, variance: Floats, noise: Floats | None) -> PredictiveDistribution:
         points = self._fitted.frame.points(self._inner(X))
@@ -190,8 +194,7 @@ class LearntNoise(GPRegressor):
         noise = data.noise if self._stated_noise is None else self._stated_noise
         X: Floats = self._outer(fitted.frame.positions(data.X)) if self._points is None else self._points
         y = (data.y[:, :-1] + as_doubles(fitted.frame.offset))[:, : len(self.y_mean_)]
-        drift = self._drift_columns(X)
-        return X, y if drift is None or self._trend is None else y + drift @ self._trend, noise
+        return X, y + self._known_of_training(), noise
 
     def _left_out_residuals(self) -> tuple[Floats, Floats]:
         return left_out(self._fitted, self.n_jobs)
@@ -199,13 +202,15 @@ class LearntNoise(GPRegressor):
     def _without(self, rows: Booleans) -> tuple[Floats, Floats]:
         (X, y, _), fitted = self._training_rows(), self._fitted
         drift, X = self._drift_columns(X), self._inner(X)
+        known = np.broadcast_to(self._known_of_training(), y.shape)
+        y = y - known
         if drift is not None:
             y = np.column_stack([y, drift])
         noise, variance = fitted.training_set().noise, fitted.frame.noise.variance
         others = fitted.updated(X[~rows], y[~rows], variance / noise[~rows] if variance else None, True)
         columns = None if drift is None else drift[rows]
         mean, latent = replace(others, y_mean=fitted.y_mean).predict(X[rows], True, bool(self.blend), columns)
-        return mean + self.y_mean_, latent
+        return mean + self.y_mean_ + known[rows], latent
 
 
 def _rows_of(data: TrainingData) -> str:
