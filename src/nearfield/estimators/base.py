@@ -373,6 +373,7 @@ class GPRegressor(WithDrift, Probabilistic, MultiOutputMixin, RegressorMixin, Ba
             columns=tuple(names) if len(names) > 1 else (),
             extents=tuple(extents) if len(extents) == len(names) else (),
             metric=self.metric_,
+            drift=self.drift_coef_.first_target() if hasattr(self, "drift_coef_") else (),
         )
 
     def _noise_of(self, X: Array, weights: Array | None) -> Array:
@@ -446,7 +447,8 @@ class GPRegressor(WithDrift, Probabilistic, MultiOutputMixin, RegressorMixin, Ba
         axes : mapping of column name to coordinates, or a sequence with an entry per column, default=None
             Coordinates are an array of numbers, a pair `(low, high)` written as a tuple, a single number (the column
             is held there and is no axis of the grid), or None: the range of the training data, as for columns left
-            out; a column that is constant there is held. Columns without names are x0, x1, ...
+            out; a column that is constant there is held. Columns without names are x0, x1, ... Covariates of a drift,
+            which are no coordinates, are held at their median or most common category where they are left out.
         size : int or mapping of column name to int, default=100
             Number of points along axes that are given by their range.
         spacing : float or mapping of column name to float, default=None

@@ -137,6 +137,11 @@ class Roles:
         """Coordinates (m, c) of rows (m, n_columns)."""
         return points[:, list(self.coordinates)]
 
+    def named(self, names: tuple[str, ...]) -> Roles:
+        """The same where columns of numbers are called so."""
+        design = self.design.named(names) if isinstance(self.design, Design) else self.design
+        return replace(self, encoding=replace(self.encoding, names=names), design=design)
+
     def rescaled(self, units: Floats) -> Roles:
         """Roles of data whose columns are multiplied by `units` (n_columns,), with the same drift columns."""
         if not isinstance(self.design, Design):

@@ -154,6 +154,15 @@ class WithDrift:
         mean = predicted(self.mean_, self._roles.encoding.decode(X), len(self.y_mean_))
         return mean if known is None else mean + known
 
+    def _level_of_targets(self) -> float:
+        """Mean of the training targets, the first where there are several; what a drift or a mean model says of it."""
+        level = float(self.y_mean_[0])
+        if self._trend is None and self._mean_rows is None:
+            return level
+        if self._points is not None:
+            return level + float(np.mean(np.asarray(self._known_of_training())[:, 0]))
+        return level + (0.0 if self._trend is None else float(self._trend[0, 0]))
+
     def _known_of_training(self) -> Floats | float:
         """The same of the training rows; a mean model had not seen them."""
         F = None if self._points is None else self._drift_columns(self._points)

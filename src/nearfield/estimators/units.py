@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,3 +49,12 @@ def rescale(model: Any, units: NDArray[np.float64]) -> None:
             feature_map.set_params(length_scale=scales)._rescale(len(units))
             if hasattr(feature_map, "center_"):
                 feature_map.center_ = feature_map.center_ * units
+
+
+def give_names(model: Any, names: Sequence[str]) -> None:
+    """Name the columns of a model that was fitted to an array."""
+    model.feature_names_in_ = np.array(list(names), dtype=object)
+    if model._roles is not None:
+        model._roles = model._roles.named(tuple(names))
+        if hasattr(model, "report_"):
+            model.report_ = model._described(model.report_)

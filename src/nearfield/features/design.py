@@ -92,6 +92,11 @@ class Design:
         kept = [i for i in range(len(self.terms)) if i not in numbers]
         return replace(self, terms=tuple(self.terms[i] for i in kept), names=tuple(self.names[i] for i in kept))
 
+    def named(self, names: Sequence[str]) -> Design:
+        """The same design, without categories, for columns that are called so."""
+        called = (_product(names, term.columns) if term.columns else INTERCEPT for term in self.terms)
+        return replace(self, names=tuple(called))
+
     def rescaled(self, units: Floats) -> Design:
         """The design for data whose columns are multiplied by `units` (n_features,), with the same drift columns."""
         return replace(self, middle=self.middle * units, unit=self.unit * units)

@@ -77,6 +77,11 @@ class DriftCoefficients:
                 result.append((label, value, error, ratio, float(lower[i, t]), float(upper[i, t])))
         return result
 
+    def first_target(self) -> tuple[tuple[str, float, float], ...]:
+        """Name, value and standard error of each coefficient for the first target."""
+        values = self.values.reshape(len(self), -1)[:, 0]
+        return tuple(zip(self.names, values.tolist(), self.std_errors.tolist(), strict=True))
+
     def to_frame(self, level: float = 0.95) -> Any:
         """The same as a pandas DataFrame, indexed by name."""
         import pandas as pd
