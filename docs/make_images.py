@@ -29,6 +29,7 @@ GALLERY = (
     "spacetime",
     "rain",
     "prices",
+    "trend",
     "photograph",
     "seattle",
     "clock",
