@@ -6,7 +6,7 @@ chosen once, below. GPBoost is there where it can be imported. *coverage*: data 
 process and hyperparameters learnt each time; how often 95 % intervals hold the truth. *rows*: what ten drift columns
 cost.
 
-    python benchmarks/drift.py [prices] [coverage] [rows] [--seeds 1] [--only Lucas]
+    python benchmarks/drift.py [prices] [coverage] [rows] [--seeds 1] [--only Lucas] [--methods drift]
 """
 
 import time
@@ -166,6 +166,8 @@ def prices(options):
         )
         for method, run in METHODS.items():
             rows = []
+            if options.methods not in method:
+                continue
             for seed in range(options.seeds):
                 order = np.random.RandomState(seed).permutation(len(y))[: options.rows]
                 test, train = order[: len(order) // 10], order[len(order) // 10 :]
@@ -238,6 +240,7 @@ if __name__ == "__main__":
     arguments.add_argument("--seeds", type=int, default=1, help="splits")
     arguments.add_argument("--rows", type=int, default=None, help="use so many at most")
     arguments.add_argument("--only", default="", help="part of the name of a data set")
+    arguments.add_argument("--methods", default="", help="part of the names of methods")
     chosen = arguments.parse_args()
     for part in chosen.parts or PARTS:
         PARTS[part](chosen)

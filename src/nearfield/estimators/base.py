@@ -67,6 +67,7 @@ class GPRegressor(WithDrift, Probabilistic, MultiOutputMixin, RegressorMixin, Ba
         coordinates: Any = None,
         drift: Any = "constant",
         mean: Any = None,
+        groups: Any = None,
         n_restarts: int = 2,
         time_budget: float = 60.0,
         n_jobs: int | None = None,
@@ -82,6 +83,7 @@ class GPRegressor(WithDrift, Probabilistic, MultiOutputMixin, RegressorMixin, Ba
         self.coordinates = coordinates
         self.drift = drift
         self.mean = mean
+        self.groups = groups
         self.n_restarts = n_restarts
         self.time_budget = time_budget
         self.n_jobs = n_jobs

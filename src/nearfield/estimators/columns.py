@@ -26,6 +26,7 @@ from ..features.design import (
 
 DEGREES = {"linear": 1, "quadratic": 2}
 MOST_LEVELS = 1000  # of a category
+UNSEEN = "(unseen)"  # what levels of groups are called that fit has not seen
 _FEW = 8  # columns that a message lists
 
 
@@ -42,12 +43,15 @@ class Encoding:
         Columns that have a role; the others are not looked at, and are 0.
     levels : dict of str to tuple of str
         Levels of the columns of categories, by the number of the column.
+    groups : tuple of int
+        Columns of categories that may hold others than those of `fit`, which get one more number.
     """
 
     n_columns: int
     names: tuple[str, ...] | None
     used: tuple[int, ...]
     levels: dict[str, tuple[str, ...]]
+    groups: tuple[int, ...] = ()
 
     def name(self, j: int) -> str:
         """Name of a column; without names they are x0, x1, ..."""
@@ -89,6 +93,8 @@ class Encoding:
     def _codes(self, j: int, values: Any, levels: tuple[str, ...]) -> Floats:
         places = {level: float(i) for i, level in enumerate(levels)}
         labels = labels_of(values, self.name(j))
+        if j in self.groups:
+            return np.array([places.get(label, float(len(levels))) for label in labels])
         unknown = next((i for i, label in enumerate(labels) if label not in places), None)
         if unknown is not None:
             more = ", ..." if len(levels) > _FEW else ""
@@ -103,7 +109,7 @@ class Encoding:
         if self.names is None and not self.levels:
             return points
         columns = [
-            points[:, j] if levels is None else np.array(levels, dtype=object)[points[:, j].astype(np.int64)]
+            points[:, j] if levels is None else np.array([*levels, UNSEEN], dtype=object)[points[:, j].astype(np.int64)]
             for j, levels in ((j, self.levels_of(j)) for j in range(self.n_columns))
         ]
         if self.names is None:
@@ -126,12 +132,35 @@ class Roles:
         Columns that are named as drift.
     design : Design, TransformedDesign or None
         Columns of the drift; None where the mean is a constant, or 0.
+    groups : Design or None
+        An indicator per level of each column of groups, and one for levels that `fit` has not seen.
     """
 
     encoding: Encoding
     coordinates: tuple[int, ...]
     drift_columns: tuple[int, ...] = ()
     design: AnyDesign | None = None
+    groups: Design | None = None
+
+    def columns(self, points: Floats) -> Floats | None:
+        """Columns (m, p) of drift and groups, in this order, of rows (m, n_columns); None where there are none."""
+        made = [design(points) for design in (self.design, self.groups) if design is not None]
+        return np.concatenate(made, axis=1) if made else None
+
+    @property
+    def n_drift(self) -> int:
+        """Number of columns of the drift alone."""
+        return 0 if self.design is None else len(self.design.names)
+
+    @property
+    def blocks(self) -> dict[str, slice]:
+        """Which of all columns belong to which group, by its name."""
+        result: dict[str, slice] = {}
+        start = self.n_drift
+        for j in self.encoding.groups:
+            stop = start + len(self.encoding.levels[str(j)]) + 1
+            result[self.encoding.name(j)], start = slice(start, stop), stop
+        return result
 
     def places(self, points: Any) -> Any:
         """Coordinates (m, c) of rows (m, n_columns)."""
@@ -157,7 +186,8 @@ class Roles:
 
 def has_roles(model: Any) -> bool:
     """Whether columns of X are to have different roles."""
-    return model.coordinates is not None or model.mean is not None or not is_plain_drift(model.drift)
+    given = (model.coordinates, model.mean, model.groups)
+    return any(value is not None for value in given) or not is_plain_drift(model.drift)
 
 
 def is_plain_drift(drift: Any) -> bool:
@@ -202,9 +232,18 @@ def roles_of(model: Any, X: Any, names: Sequence[str] | None) -> Roles:
     elif not is_plain_drift(drift) and not _is_kind(drift):
         named, categories = _chosen(model, "drift", drift, X, names)
         used = tuple(sorted({*coordinates, *named}))
+    groups: tuple[int, ...] = ()
+    if model.groups is not None:
+        groups, _ = _chosen(model, "groups", model.groups, X, names)
+        both = [j for j in groups if j in (*named, *coordinates)]
+        if both:
+            raise ValueError(
+                f"{describe(model, 'groups')} names column {_called(names, both[0])!r}, which has another role already."
+            )
+        used, categories = tuple(sorted({*used, *groups})), categories | set(groups)
     if model.mean is not None:
         used = everything
-    encoding = Encoding(n_columns, names, used, {})
+    encoding = Encoding(n_columns, names, used, {}, groups)
     levels = {str(j): _levels(encoding, X, j) for j in used if j in categories or _holds_categories(X, j)}
     for j in coordinates:
         if str(j) in levels:
@@ -218,8 +257,12 @@ def roles_of(model: Any, X: Any, names: Sequence[str] | None) -> Roles:
 def with_design(model: Any, roles: Roles, points: Floats) -> Roles:
     """The same with drift columns made of training rows (n, n_columns)."""
     drift, encoding = model.drift, roles.encoding
+    if encoding.groups:
+        roles = replace(roles, groups=_group_design(encoding, points))
     if is_plain_drift(drift):
-        return roles
+        if drift is None or not encoding.groups:
+            return roles
+        drift = []  # the constant is found along with the effects of groups
     design: AnyDesign
     if is_transformer(drift):
         given = encoding.decode(points)
@@ -239,6 +282,21 @@ def with_design(model: Any, roles: Roles, points: Floats) -> Roles:
                 names.extend(f"{encoding.name(j)}={level}" for level in levels[1:])
         design = Design.of(terms, names, points)
     return replace(roles, design=_independent(design, points))
+
+
+def _group_design(encoding: Encoding, points: Floats) -> Design:
+    """An indicator per level of each column of groups, those not seen included."""
+    terms: list[Term] = []
+    names: list[str] = []
+    for j in encoding.groups:
+        levels = [*encoding.levels[str(j)], UNSEEN]
+        terms.extend(Term((j,), i) for i in range(len(levels)))
+        names.extend(f"{encoding.name(j)}={level}" for level in levels)
+    return Design.of(terms, names, points)
+
+
+def _called(names: Sequence[str] | None, j: int) -> str:
+    return f"x{j}" if names is None else names[j]
 
 
 def _independent(design: AnyDesign, points: Floats) -> AnyDesign:

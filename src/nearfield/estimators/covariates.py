@@ -13,7 +13,7 @@ from ..common.types import Floats
 from ..common.validation import describe, spawn
 from ..reporting.coefficients import DriftCoefficients
 from ..solvers.drift import Coefficients
-from .columns import Roles, has_roles, roles_of
+from .columns import UNSEEN, Roles, has_roles, roles_of
 from .mean_model import cross_fitted, predicted
 
 Moments = tuple[Floats, Floats]
@@ -21,7 +21,7 @@ Moments = tuple[Floats, Floats]
 
 
 class WithDrift:
-    """A regressor with parameters `coordinates`, `drift` and `mean`.
+    """A regressor with parameters `coordinates`, `drift`, `groups` and `mean`.
 
     A subclass gives `_drift_sums()` and `_parts_at(X)`.
     """
@@ -29,6 +29,7 @@ class WithDrift:
     coordinates: Any
     drift: Any
     mean: Any
+    groups: Any = None
     random_state: Any
     mean_: Any
     y_mean_: Floats
@@ -51,9 +52,34 @@ class WithDrift:
         if sums is None or self._roles is None or self._roles.design is None or self._trend is None:
             raise AttributeError("drift_coef_ is of models fitted with a drift of columns, as by drift='linear'.")
         to_given = self._roles.design.to_given
-        values = to_given @ (sums.mean + self._trend)
+        p = self._roles.n_drift
+        values = to_given @ (sums.mean + self._trend)[:p]
         values = values[:, 0] if self._single_target else values
-        return DriftCoefficients(self._roles.design.names, values, to_given @ sums.covariance @ to_given.T)
+        return DriftCoefficients(self._roles.design.names, values, to_given @ sums.covariance[:p, :p] @ to_given.T)
+
+    @property
+    def group_effects_(self) -> DriftCoefficients:
+        """Effects of the levels of all groups, with standard errors; print it."""
+        sums, roles = self._group_sums()
+        assert roles.groups is not None
+        kept = [i for i, name in enumerate(roles.groups.names) if not name.endswith(f"={UNSEEN}")]
+        rows = [roles.n_drift + i for i in kept]
+        values = sums.mean[rows, 0] if self._single_target else sums.mean[rows]
+        names = tuple(roles.groups.names[i] for i in kept)
+        return DriftCoefficients(names, values, sums.covariance[np.ix_(rows, rows)])
+
+    @property
+    def group_variance_(self) -> dict[str, float]:
+        """Learnt variance of the effects of each column of groups."""
+        sums, roles = self._group_sums()
+        assert sums.prior is not None
+        return {name: float(1 / sums.prior[columns.start]) for name, columns in roles.blocks.items()}
+
+    def _group_sums(self) -> tuple[Coefficients, Roles]:
+        sums = self._drift_sums() if hasattr(self, "kernel_") else None
+        if sums is None or self._roles is None or self._roles.groups is None:
+            raise AttributeError("group_effects_ and group_variance_ are of models fitted with groups.")
+        return sums, self._roles
 
     def _log_unit_of_drift(self) -> float:
         """What the restricted likelihood gains where drift columns are those given, and not scaled and centred ones."""
@@ -125,7 +151,7 @@ class WithDrift:
 
     def _refuse_roles(self, what: str) -> None:
         if has_roles(self):
-            named = [name for name in ("coordinates", "mean") if getattr(self, name) is not None]
+            named = [name for name in ("coordinates", "mean", "groups") if getattr(self, name) is not None]
             name = named[0] if named else "drift"
             raise ValueError(f"{describe(self, name)} takes arrays and data frames, but not {what}.")
 
@@ -142,8 +168,7 @@ class WithDrift:
 
     def _drift_columns(self, X: Array) -> Floats | None:
         """Drift columns (n, p) of rows (n, n_features); None where the drift has none."""
-        design = None if self._roles is None else self._roles.design
-        return None if design is None else design(X)
+        return None if self._roles is None else self._roles.columns(X)
 
     def _known_mean(self, X: Array) -> Floats | None:
         """What was taken out of the targets at rows (m, n_features), besides their mean: (m, k), or None."""
@@ -193,10 +218,17 @@ class WithDrift:
         if F is None:
             return y, None
         root = np.ones((len(F), 1)) if weights is None else np.sqrt(weights)[:, None]
-        self._trend = np.linalg.lstsq(F * root, y * root, rcond=None)[0]
+        self._trend = np.zeros((F.shape[1], y.shape[1]))
+        p = 0 if self._roles is None else self._roles.n_drift
+        self._trend[:p] = np.linalg.lstsq(F[:, :p] * root, y * root, rcond=None)[0]
         return y - F @ self._trend, F
 
     def _mean_of(self, y: Array, weights: Array | None) -> Array:
         """What is taken out of targets (n, k): their mean, unless a drift stands for it or there is to be none."""
         mean = weighted_mean(y, weights)
-        return mean if isinstance(self.drift, str) and self.drift == "constant" else mean * 0
+        is_known = isinstance(self.drift, str) and self.drift == "constant" and self.groups is None
+        return mean if is_known else mean * 0
+
+    def _grouped_columns(self) -> list[slice]:
+        """Columns of drift and groups whose effects share a variance."""
+        return [] if self._roles is None else list(self._roles.blocks.values())

@@ -64,6 +64,10 @@ class ExactGPRegressor(JointGPRegressor):
         Any regressor of scikit-learn, such as `HistGradientBoostingRegressor`, as the mean of the process. It gets all
         of X. The process is one of its cross-fitted residuals, of rows that it was not fitted to in five folds, so that
         its errors are in the variance; the mean of predictions is fitted to all rows.
+    groups : names or numbers of columns, or None, default=None
+        Columns of categories whose levels have independent normal effects, with a variance per column that is learnt:
+        random effects. Levels that `fit` has not seen get the prior, and their variance shows it. See `group_effects_`
+        and `group_variance_`.
     n_restarts : int, default=2
         Random starts of the learning, besides the systematic ones.
     time_budget : float, default=60.0
@@ -94,6 +98,9 @@ class ExactGPRegressor(JointGPRegressor):
     drift_coef_ : DriftCoefficients
         Coefficients of the drift with names and standard errors, in the units of the data, where it has columns. Print
         it.
+    group_effects_ : DriftCoefficients
+        Effects of the levels of groups with standard errors, where there are any; `group_variance_` has their
+        variances.
     mean_ : regressor
         The mean model, fitted to all rows, where there is one.
     coordinates_ : ndarray of int
@@ -161,7 +168,9 @@ class ExactGPRegressor(JointGPRegressor):
         """Posterior for points (n, d), drift columns (n, p) if any, targets less their mean (n, k) and noise (n,)."""
         if drift is None:
             return KernelSpace.from_points(self.kernel_, X, y, noise)
-        return UniversalKriging.from_points(self.kernel_, X, drift, y, noise)
+        before = getattr(self, "_posterior", None)  # whose variances of groups stay
+        prior = before.drift.prior if isinstance(before, UniversalKriging) else self._grouped_columns()
+        return UniversalKriging.from_points(self.kernel_, X, drift, y, noise, prior)
 
     @property
     def _process(self) -> KernelSpace:

@@ -68,6 +68,8 @@ class LocalGPRegressor(LearntNoise):
         and data frames. Hyperparameters are learnt by the restricted likelihood of blocks.
     mean : regressor or None, default=None
         Any regressor of scikit-learn as the mean of the process, cross-fitted; see `ExactGPRegressor`.
+    groups : names or numbers of columns, or None, default=None
+        Columns of categories whose levels have independent normal effects of learnt variance; see `ExactGPRegressor`.
     tolerance : float, default=1e-3
         Largest mean KL divergence per test point from the exact Gaussian process, in nats.
     spacing : float or "auto", default="auto"
@@ -153,6 +155,9 @@ class LocalGPRegressor(LearntNoise):
     drift_coef_ : DriftCoefficients
         Coefficients of the drift with names and standard errors, in the units of the data, where it has columns. Print
         it.
+    group_effects_ : DriftCoefficients
+        Effects of the levels of groups with standard errors, where there are any; `group_variance_` has their
+        variances.
     mean_ : regressor
         The mean model, fitted to all rows, where there is one.
     coordinates_ : ndarray of int
@@ -179,6 +184,7 @@ class LocalGPRegressor(LearntNoise):
         coordinates: Any = None,
         drift: Any = "constant",
         mean: Any = None,
+        groups: Any = None,
         tolerance: float = 1e-3,
         spacing: Any = "auto",
         radius: Any = "auto",
@@ -206,6 +212,7 @@ class LocalGPRegressor(LearntNoise):
         self.coordinates = coordinates
         self.drift = drift
         self.mean = mean
+        self.groups = groups
         self.tolerance = tolerance
         self.spacing = spacing
         self.radius = radius
@@ -335,7 +342,7 @@ class LocalGPRegressor(LearntNoise):
     def _data_of(self, X: Any, y: Any, weights: Any, drift: Floats | None = None) -> TrainingData:
         if not is_tensor(X):
             is_zero = drift is None and self.drift is None
-            return InMemory(X, y, weights, np.empty((len(X), 0)) if is_zero else drift)
+            return InMemory(X, y, weights, np.empty((len(X), 0)) if is_zero else drift, tuple(self._grouped_columns()))
         self._refuse_drift("tensors")
         from ..tensors.fit import TensorData
 

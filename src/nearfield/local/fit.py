@@ -45,6 +45,10 @@ class TrainingData(Protocol):
         """Number of drift columns, which are further targets; None where the mean of the targets is taken out."""
 
     @property
+    def groups(self) -> tuple[slice, ...]:
+        """Drift columns whose coefficients share a prior variance, which is to be learnt."""
+
+    @property
     def mean(self) -> Array:
         """What is taken out of the targets: their weighted mean (k,), or with drift columns zeros (k + p,)."""
 
@@ -178,7 +182,7 @@ class FittedLocal:
             predictor, parts = self._updated_whole(*rows, forget)
         if self.drift is not None:
             whole = replace(self, predictor=predictor, **parts)
-            parts["drift"] = whole.found_coefficients(self.drift.size)
+            parts["drift"] = replace(whole.found_coefficients(self.drift.size), prior=self.drift.prior)
         before, added = 0.0 if forget else self.weight, float(len(y) if weights is None else weights.sum())
         mean = self.y_mean  # stays where all was forgotten
         if added > 0 and self.drift is None:
@@ -293,7 +297,10 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
         exact_mean,
     )
     if data.n_drift is not None:
-        fitted = replace(fitted, drift=fitted.found_coefficients(data.n_drift))
+        drift = fitted.found_coefficients(data.n_drift)
+        if data.groups:
+            drift = drift.with_learnt_prior(data.groups, learned.kernel.variance + learned.noise_variance)
+        fitted = replace(fitted, drift=drift)
         clock.lap("drift")
     return fitted
 

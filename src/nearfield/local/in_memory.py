@@ -31,6 +31,7 @@ NEIGHBOURS_COST = 2e5  # operations per point, of a hundred neighbours
 class InMemory:
     """Points (n, d), targets (n, k), weights (n,) or None, drift columns (n, p) if any; see `TrainingData`.
 
+    `groups` are those of the drift columns whose coefficients share a prior variance, which is to be learnt.
     With drift columns, of which there may be 0, no mean is taken out of the targets.
     """
 
@@ -38,6 +39,7 @@ class InMemory:
     y: Floats
     weights: Floats | None
     drift: Floats | None = None
+    groups: tuple[slice, ...] = ()
 
     def __post_init__(self) -> None:
         memory.require(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from sklearn.neighbors import KDTree
@@ -166,8 +167,8 @@ class _State:
         mean = float(np.mean(factors))
         learned = replace(self.fitted.learned, noise_variance=self.fitted.learned.noise_variance * mean)
 
-        def known(X: Floats, y: Floats, weights: Floats | None, drift: Floats | None) -> InMemory:
-            return Learnt(X, y, weights, drift, learned=learned)
+        def known(X: Floats, y: Floats, weights: Floats | None, *drift: Any) -> InMemory:
+            return Learnt(X, y, weights, *drift, learned=learned)
 
         return self._refitted(known, self.outliers, factors / mean, refit)
 
@@ -181,7 +182,8 @@ class _State:
     def _refitted(self, make: Callable[..., InMemory], outliers: Floats, factors: Floats, refit: Refit) -> _State:
         weights = outliers / factors
         weights = weights if self.data.weights is None else weights * self.data.weights
-        return _State(refit(make(self.data.X, self.data.y, weights, self.data.drift)), self.data, outliers, factors)
+        data = make(self.data.X, self.data.y, weights, self.data.drift, self.data.groups)
+        return _State(refit(data), self.data, outliers, factors)
 
 
 def _without_outliers(state: _State, rows: Integers, refit: Refit) -> _State:

@@ -288,7 +288,7 @@ def _are_roles(f: Any) -> bool:
 
 def _are_coefficients(f: Any) -> bool:
     p = f.gram.shape[0]
-    return bool(f.gram.shape == (p, p) and f.cross.ndim == 2 and len(f.cross) == p and (np.diagonal(f.gram) > 0).all())
+    return bool(f.gram.shape == (p, p) and f.cross.ndim == 2 and len(f.cross) == p and (np.diagonal(f.gram) >= 0).all())
 
 
 def _is_noise_model(f: Any) -> bool:

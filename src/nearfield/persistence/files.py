@@ -117,6 +117,7 @@ _OPTIONAL_PARTS: dict[str, Any] = {
     "drift": Coefficients | None,
     "drift_columns": Floats | None,
     "drift_mean": Floats | None,
+    "drift_prior": Floats | None,
 }
 _MOST_THREADS = 4096
 _WRONG = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
@@ -325,7 +326,7 @@ def _parts(model: Any) -> dict[str, Any]:
         likelihood = model.log_marginal_likelihood()
         parts = {"X": q.X, "noise": q.noise, "coefficients": q.coefficients, "log_likelihood": likelihood}
         if isinstance(whole, UniversalKriging):
-            parts |= {"drift_columns": whole.F, "drift_mean": whole.drift.mean}
+            parts |= {"drift_columns": whole.F, "drift_mean": whole.drift.mean, "drift_prior": whole.drift.prior}
         return parts
     return {}
 
@@ -384,8 +385,11 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
         if F is not None:
             squares = np.sum((np.tril(factor.lower).T @ coefficients) ** 2, axis=0)
             process, solved = KernelSpace(model.kernel_, X, noise, factor, coefficients, squares), factor.solve(F)
-            gram = F.T @ solved
-            model._posterior = UniversalKriging(process, F, solved, Coefficients(gram, gram @ parts["drift_mean"]))
+            gram, mean, prior = F.T @ solved, parts["drift_mean"], parts.get("drift_prior")
+            cross = gram @ mean if prior is None else gram @ mean + prior[:, None] * mean
+            if prior is not None:
+                process = replace(process, quadratic=squares + prior @ mean**2)
+            model._posterior = UniversalKriging(process, F, solved, Coefficients(gram, cross, prior))
             return
         # A file tells the likelihood of all targets together, and each gets an equal share of it.
         share = -2 * parts["log_likelihood"] / k - factor.log_determinant() - n * LOG_2PI
@@ -425,7 +429,8 @@ def _check_shared(model: Any) -> None:
 
 def _n_drift(model: Any) -> int:
     """Number of drift columns."""
-    return 0 if model._roles is None or model._roles.design is None else len(model._roles.design.names)
+    roles = model._roles
+    return 0 if roles is None else roles.n_drift + (0 if roles.groups is None else len(roles.groups.names))
 
 
 def _check_roles(model: Any) -> None:
@@ -438,9 +443,17 @@ def _check_roles(model: Any) -> None:
     if points is not None:
         require(points.ndim == 2 and points.shape[1] == model.n_features_in_)
         for j, levels in roles.encoding.levels.items():
-            require(np.all((points[:, int(j)] >= 0) & (points[:, int(j)] < len(levels))))
-    if p:
+            most = len(levels) + (int(j) in roles.encoding.groups)
+            require(np.all((points[:, int(j)] >= 0) & (points[:, int(j)] < most)))
+    if p and roles.design is not None:
         require(np.isfinite(roles.design.to_given).all())
+    if roles is not None:
+        n_columns = sum(len(roles.encoding.levels[str(j)]) + 1 for j in roles.encoding.groups)
+        require(n_columns == (0 if roles.groups is None else len(roles.groups.names)))
+
+
+def _check_prior(prior: Any, p: int) -> None:
+    require(prior is None or (prior.shape == (p,) and np.all(prior >= 0)))
 
 
 def _check_exact(model: Any, parts: dict[str, Any]) -> None:
@@ -452,6 +465,7 @@ def _check_exact(model: Any, parts: dict[str, Any]) -> None:
     require((F is None) == (mean is None) == (p == 0))
     if F is not None and mean is not None:
         require(F.shape == (len(X), p) and mean.shape == (p, len(model.y_mean_)))
+        _check_prior(parts.get("drift_prior"), p)
     require(model._points is None or len(model._points) == len(X))
 
 
@@ -469,6 +483,7 @@ def _check_local(model: Any, parts: dict[str, Any]) -> None:
     plan, data, placement, drift = parts["plan"], parts["data"], parts["placement"], parts.get("drift")
     require((0 if drift is None else drift.size) == _n_drift(model) and (drift is None or drift.cross.shape[1] == k))
     require(drift is None or np.isfinite(drift.root).all())
+    _check_prior(None if drift is None else drift.prior, 0 if drift is None else drift.size)
     require(model._points is None or len(model._points) == len(data.X))
     k += 0 if drift is None else drift.size  # drift columns are further targets
     require(data.X.shape[1] == d == placement.centers.shape[1] and data.y.shape[1] == k + 1)

@@ -11,11 +11,13 @@ and covariances `c` with the data, `h = f - F' C^-1 c` is what the process canno
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_solve
+from scipy.optimize import minimize
 
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
@@ -23,6 +25,7 @@ from .factors import Cholesky, log_density
 from .kernel_space import KernelSpace
 from .left_out import completed, of_kernel_space
 
+LEAST_GROUP, MOST_GROUP = 1e-8, 1e4  # variances of effects of groups, of that of the targets
 UNTOLD = (
     "The samples do not tell all coefficients of the drift: there are fewer samples than columns, or some columns are "
     "combinations of others among these samples."
@@ -39,10 +42,14 @@ class Coefficients:
         `A = F' C^-1 F`.
     cross : ndarray of shape (p, k)
         `F' C^-1 y`.
+    prior : ndarray of shape (p,) or None
+        Prior precisions of the coefficients, which are added to the diagonal of `A`: 0 says nothing, and so does None.
+        Effects of groups have a positive one.
     """
 
     gram: Floats
     cross: Floats
+    prior: Floats | None = None
 
     @classmethod
     def from_products(cls, products: Floats, n_targets: int) -> Coefficients:
@@ -53,18 +60,19 @@ class Coefficients:
 
     @cached_property
     def _factor(self) -> tuple[Floats, Floats]:
-        """Lower factor of the gram matrix with ones on its diagonal, and what its rows were divided by.
+        """Lower factor of `A` with ones on its diagonal, and what its rows were divided by.
 
         Raises
         ------
         ValueError
             Where the data do not tell all coefficients.
         """
-        scale = np.sqrt(np.clip(np.diagonal(self.gram), 0.0, None))
+        A = self.gram if self.prior is None else self.gram + np.diag(self.prior)
+        scale = np.sqrt(np.clip(np.diagonal(A), 0.0, None))
         if not (scale > 0).all():
             raise ValueError(UNTOLD)
         try:
-            return np.linalg.cholesky(self.gram / np.outer(scale, scale)), scale
+            return np.linalg.cholesky(A / np.outer(scale, scale)), scale
         except np.linalg.LinAlgError:
             raise ValueError(UNTOLD) from None
 
@@ -93,9 +101,36 @@ class Coefficients:
         return self.root @ self.root.T
 
     def log_determinant(self) -> float:
-        """Of the gram matrix."""
+        """Of `A`, less that of the prior where it says something."""
         lower, scale = self._factor
-        return 2.0 * float(np.sum(np.log(np.diagonal(lower))) + np.sum(np.log(scale)))
+        prior = 0.0 if self.prior is None else float(np.sum(np.log(self.prior[self.prior > 0])))
+        return 2.0 * float(np.sum(np.log(np.diagonal(lower))) + np.sum(np.log(scale))) - prior
+
+    @property
+    def n_diffuse(self) -> int:
+        """Number of columns of whose coefficients nothing is known before."""
+        return self.size if self.prior is None else int(np.count_nonzero(self.prior == 0))
+
+    def with_learnt_prior(self, groups: Sequence[slice], unit: float) -> Coefficients:
+        """The same with the prior variance of each group of columns that makes the data likeliest.
+
+        `unit` is a variance of the size of the targets': others are within a factor of it.
+        """
+
+        def with_variances(logarithms: Floats) -> Coefficients:
+            prior = np.zeros(self.size)
+            for columns, value in zip(groups, logarithms, strict=True):
+                prior[columns] = np.exp(-value)
+            return replace(self, prior=prior)
+
+        def loss(logarithms: Floats) -> float:
+            c = with_variances(logarithms)
+            explained = float(np.sum(self.cross * c.mean))
+            return 0.5 * (len(self.cross.T) * c.log_determinant() - explained)
+
+        bounds = [(np.log(LEAST_GROUP * unit), np.log(MOST_GROUP * unit))] * len(groups)
+        start = np.full(len(groups), np.log(0.1 * unit))
+        return with_variances(minimize(loss, start, method="L-BFGS-B", bounds=bounds).x)
 
     def variance(self, unknown: Floats) -> Floats:
         """What coefficients add to the variance, (m,), at places where `h` is `unknown` (m, p)."""
@@ -156,13 +191,28 @@ class UniversalKriging:
     drift: Coefficients
 
     @classmethod
-    def from_points(cls, kernel: Kernel, X: Floats, F: Floats, y: Floats, noise: Floats) -> UniversalKriging:
-        """Condition on points (n, d) with drift columns (n, p), targets (n, k) and noise variances (n,)."""
+    def from_points(
+        cls,
+        kernel: Kernel,
+        X: Floats,
+        F: Floats,
+        y: Floats,
+        noise: Floats,
+        prior: Floats | Sequence[slice] | None = None,
+    ) -> UniversalKriging:
+        """Condition on points (n, d) with drift columns (n, p), targets (n, k) and noise variances (n,).
+
+        `prior` are the precisions of coefficients (p,), or columns whose effects share a variance that is to be learnt.
+        """
         factor = KernelSpace.factorise(kernel, X, noise)
         assert isinstance(factor, Cholesky)
         white = factor.whiten(np.column_stack([y, F]))
         k = y.shape[1]
         drift = Coefficients.from_products(white.T @ white, k)
+        if isinstance(prior, np.ndarray):
+            drift = replace(drift, prior=prior)
+        elif prior:
+            drift = drift.with_learnt_prior(prior, kernel.variance + float(np.mean(noise)))
         return cls.from_residuals(kernel, X, F, y - F @ drift.mean, noise, factor, drift)
 
     @classmethod
@@ -181,6 +231,8 @@ class UniversalKriging:
         solved = factor.solve(np.column_stack([residuals, F]))
         coefficients = solved[:, :k]
         quadratic = np.einsum("ij,ij->j", residuals, coefficients)
+        if drift.prior is not None:
+            quadratic = quadratic + drift.prior @ drift.mean**2
         return cls(KernelSpace(kernel, X, noise, factor, coefficients, quadratic), F, solved[:, k:], drift)
 
     @property
@@ -220,7 +272,7 @@ class UniversalKriging:
         """Restricted log likelihood of each target, (k,), for the drift columns as they are here."""
         q = self.process
         log_determinant = q.factor.log_determinant() + self.drift.log_determinant()
-        result: Floats = log_density(q.quadratic, log_determinant, q.factor.size - self.drift.size)
+        result: Floats = log_density(q.quadratic, log_determinant, q.factor.size - self.drift.n_diffuse)
         return result
 
     def left_out(self, rows: Integers) -> tuple[Floats, Floats]:

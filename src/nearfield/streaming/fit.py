@@ -38,7 +38,7 @@ class SourceData:
     passes: Passes
     sampled: Sampled
 
-    n_drift = None  # drift columns are for arrays
+    n_drift, groups = None, ()  # drift columns are for arrays
 
     @property
     def n_features(self) -> int:

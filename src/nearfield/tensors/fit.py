@@ -46,7 +46,7 @@ class TensorData:
             self.X.device,
         )
 
-    n_drift = None  # drift columns are for arrays
+    n_drift, groups = None, ()  # drift columns are for arrays
 
     @property
     def n_features(self) -> int:
