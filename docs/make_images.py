@@ -30,6 +30,7 @@ GALLERY = (
     "rain",
     "terrain",
     "prices",
+    "trend",
     "photograph",
     "seattle",
     "clock",

@@ -1,7 +1,8 @@
 """Rain with elevation: gauges in the valleys, a map of the mountains.
 
 Rain falls more on high ground, and gauges stand low. With longitude and latitude alone a map smooths over the ridges;
-with the elevation of each gauge as a third column it follows them. The country is made here: the truth is known.
+with the elevation of each gauge it follows them: as a third column of the process, or as a drift, whose coefficient
+says how much more rain falls per km of height. The country is made here: the truth is known.
 """
 
 import argparse
@@ -26,15 +27,21 @@ def main():
     gauges = low[np.argsort(height[low] + rng.standard_normal(4000))][:600]  # mostly in valleys
     measured = rain[gauges] + 0.05 * rng.standard_normal(600)
 
-    columns = {"lon, lat": places, "lon, lat, elevation": np.column_stack([places, height])}
-    maps = {}
-    for name, X in columns.items():
-        model = nf.LocalGPRegressor(metric="sphere", n_scales=1, random_state=0).fit(X[gauges], measured)
-        maps[name] = model.predict(X)
+    raised = np.column_stack([places, height])
+    columns = {
+        "lon, lat": (places, {}),
+        "lon, lat, elevation": (raised, {}),
+        "drift of elevation": (raised, {"coordinates": [0, 1], "drift": [2]}),
+    }
+    maps, models = {}, {}
+    for name, (X, roles) in columns.items():
+        model = nf.LocalGPRegressor(metric="sphere", n_scales=1, random_state=0, **roles).fit(X[gauges], measured)
+        maps[name], models[name] = model.predict(X), model
         errors = [nf.metrics.rmse(rain[rows], maps[name][rows]) for rows in (height > 1.2, height <= 1.2)]
         print(f"{name:20} RMSE {errors[0]:.3f} above 1200 m, {errors[1]:.3f} below")
-    along, upwards = model.length_scale_
+    along, upwards = models["lon, lat, elevation"].length_scale_
     print(f"length scales: {along:.0f} km along the ground, {1000 * upwards:.0f} m upwards")
+    print(models["drift of elevation"].drift_coef_)  # x2: the truth is 0.5 m of rain per km
     path.parent.mkdir(parents=True, exist_ok=True)
     draw(path, places, gauges, maps | {"truth": rain})
 
@@ -51,7 +58,7 @@ def country(rng):
 
 def draw(path, places, gauges, maps):
     """Draw the maps side by side, with the gauges on the first."""
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, 4, figsize=(15, 3.6), sharey=True, layout="constrained")
     for ax, (title, values) in zip(axes, maps.items(), strict=True):
         shape, extent = (100, 100), (6, 11, 45, 48.5)
         drawn = ax.imshow(values.reshape(shape), origin="lower", extent=extent, cmap="YlGnBu", vmin=0.6, vmax=2.0)

@@ -16,6 +16,7 @@ QUICK = {
     "globe": (None, r"'sphere' +RMSE (\S+) near .* (\S+) elsewhere", [(0.02, 0.08), (0.02, 0.08)]),
     "rain": (None, r"elevation +RMSE (\S+) above 1200 m, (\S+) below", [(0.0, 0.06), (0.0, 0.03)]),
     "terrain": (None, r"RMSE (\S+) m/km.* cover (\S+) %", [(30, 60), (90, 98)]),
+    "trend": (None, r"x0 +(\S+) +(\S+)", [(0.04, 0.08), (0.005, 0.02)]),
     "photograph": (None, r"RMSE (\S+) .* cover (\S+) %", [(0.05, 0.12), (88, 98)]),
     "seattle": ("vega_datasets", r"RMSE (\S+) K, 95 % intervals cover (\S+) %", [(2, 6), (85, 100)]),
     "clock": ("vega_datasets", r"circles +RMSE (\S+) K, 95 % intervals cover (\S+) %", [(0.05, 0.24), (88, 99)]),

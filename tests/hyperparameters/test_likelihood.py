@@ -7,6 +7,7 @@ from threadpoolctl import threadpool_limits
 
 import nearfield as nf
 from nearfield.features.gradients import is_differentiable, length_scale_gradients
+from nearfield.hyperparameters.blocks import Block, stacked
 from nearfield.hyperparameters.likelihood import feature_log_likelihood, kernel_log_likelihood
 from nearfield.kernels import Kernel
 from nearfield.kernels.families import FAMILIES
@@ -57,6 +58,42 @@ def test_kernel_form(kernel, k, factors):
     assert_allclose(found, sum(multivariate_normal.logpdf(y, cov=covariance) for y in Y[k].T), rtol=1e-11)
     theta = np.log([*kernel.length_scales.ravel(), *kernel.variances, 0.2])
     assert_allclose(gradient, finite_differences(value, theta), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("factors", FACTORS)
+@pytest.mark.parametrize("k", Y)
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_restricted_form(kernel, k, factors):
+    factors = FACTORS[factors]
+    J, q = kernel.length_scales.shape
+    F = np.column_stack([np.ones(23), X])
+
+    def value(theta):
+        moved = Kernel(np.exp(theta[: J * q]).reshape(J, q), np.exp(theta[J * q : -1]))
+        return kernel_log_likelihood(moved, float(np.exp(theta[-1])), X, Y[k], factors, drift=F)[0]
+
+    result, gradient = kernel_log_likelihood(kernel, 0.2, X, Y[k], factors, drift=F)
+    covariance = kernel(X, X) + 0.2 * np.diag(np.ones(23) if factors is None else factors)
+    # It is the density of orthonormal contrasts, but for a factor that depends on the columns alone.
+    contrasts = np.linalg.svd(F)[0][:, F.shape[1] :]
+    density = multivariate_normal(cov=contrasts.T @ covariance @ contrasts)
+    expected = sum(density.logpdf(contrasts.T @ y) for y in Y[k].T) - 0.5 * k * np.linalg.slogdet(F.T @ F)[1]
+    assert_allclose(result, expected, rtol=1e-10)
+    theta = np.log([*kernel.length_scales.ravel(), *kernel.variances, 0.2])
+    assert_allclose(gradient, finite_differences(value, theta), rtol=1e-5, atol=1e-6)
+
+
+def test_blocks_take_what_a_drift_spans_there():
+    F = np.column_stack([np.ones(23), X[:, 0], 2 * X[:, 0] - 1, np.zeros(23)])
+    block = Block.of(X, Y[1], None, drift=F)
+    assert block.drift.shape == (23, 2)
+    assert_allclose(block.drift @ (block.drift.T @ F), F, atol=1e-12)
+    kernel = KERNELS["isotropic"]
+    moved = Block.of(X, Y[1] + F @ [[3.0], [2.0], [1.0], [0.0]], None, drift=F)
+    before, after = (stacked([each], False)[0](kernel, 0.2)[0] for each in (block, moved))
+    assert_allclose(before, after)
+    many = Block.of(X, Y[1], None, drift=RNG.randn(23, 6))
+    assert many.drift is None  # too few points are left to say anything
 
 
 def test_a_length_scale_for_each_of_two_columns():

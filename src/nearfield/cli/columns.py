@@ -32,9 +32,28 @@ class Column:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the columns of a table become the features of a model, when it is made and whenever it predicts."""
+    """How the columns of a table become the features of a model, when it is made and whenever it predicts.
+
+    The first `n_process` features are those of the process, where there are others besides. `drift` is "linear" or
+    "quadratic", or the numbers of the features that are a drift.
+    """
 
     columns: tuple[Column, ...]
+    n_process: int | None = None
+    drift: str | tuple[int, ...] | None = None
+
+    @property
+    def roles(self) -> dict[str, Any]:
+        """Parameters of an estimator."""
+        if self.drift is None:
+            return {}
+        drift = self.drift if isinstance(self.drift, str) else list(self.drift)
+        return {"coordinates": list(range(len(self.process))), "drift": drift}
+
+    @property
+    def process(self) -> list[str]:
+        """Names of the features of the process."""
+        return self.names[: self.n_process]
 
     @property
     def names(self) -> list[str]:

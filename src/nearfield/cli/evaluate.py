@@ -22,6 +22,8 @@ EXAMPLES = """
 
 - `nearfield evaluate stations.csv --target temperature --features lon,lat --folds 5 --spatial-blocks`
 
+- `nearfield evaluate sales.csv --target price --features lon,lat --drift "area,age,C(type)" --folds 5`
+
 - `nearfield evaluate new.csv --model model.nf --json`
 """
 
@@ -36,6 +38,7 @@ def command(
     features: options.Features = None,
     identifier: options.Identifier = None,
     one_hot: options.OneHot = None,
+    drift: options.Drift = None,
     hold_out: Annotated[float, typer.Option("--hold-out", help="Share of the rows that is held out.")] = 0.2,
     folds: Annotated[
         int | None, typer.Option("--folds", help="Cross-validate: every row is held out once, in so many models.")
@@ -107,7 +110,7 @@ def command(
             raise CommandError(f"--hold-out must lie between 0 and 1, not {hold_out:g}.")
         from .training import read_training, say_what_was_read
 
-        training = read_training(data, target, features, identifier, one_hot, encoding)
+        training = read_training(data, target, features, identifier, one_hot, encoding, drift)
         say_what_was_read(training, features is not None)
         labels = _regions(training, block_columns, n_blocks, settings) if spatial_blocks else None
         splits = split(len(training.y), hold_out, folds, labels, seed)
@@ -185,7 +188,7 @@ def _regions(training: Training, columns: str | None, n_blocks: int, settings: A
     from .models import is_on_earth
 
     names = training.recipe.names
-    chosen = split_names(columns) or names
+    chosen = split_names(columns) or training.recipe.process
     for name in chosen:
         if name not in names:
             raise CommandError(f"--block-columns: {name!r} is no feature; those are {', '.join(names)}.")

@@ -21,6 +21,8 @@ EXAMPLES = """
 
 - `nearfield fit sales.parquet --target price --one-hot district --id sale --out price.nf`
 
+- `nearfield fit sales.csv --target price --features lon,lat --drift "area,age,C(type)" --out price.nf`
+
 - `zcat big.csv.gz | nearfield fit - --target y --tolerance 1e-2 --out y.nf --json`
 """
 
@@ -32,6 +34,7 @@ def command(
     features: options.Features = None,
     identifier: options.Identifier = None,
     one_hot: options.OneHot = None,
+    drift: options.Drift = None,
     method: options.Method = "local",
     tolerance: options.Tolerance = 1e-3,
     n_scales: options.NScales = None,
@@ -70,7 +73,7 @@ def command(
     refuse_overwriting(out, table=data)
     check_writable(out)
     start = time.perf_counter()
-    training = read_training(data, target, features, identifier, one_hot, encoding)
+    training = read_training(data, target, features, identifier, one_hot, encoding, drift)
     say_what_was_read(training, features is not None)
     with bars() as show:
         made = make(settings, training.X, training.y, training.recipe, show)
@@ -80,10 +83,15 @@ def command(
         print_json({"model": out, "seconds": seconds, **summary(io.inspect(out))})
         return
     typer.echo(
-        f"{target} from {', '.join(training.recipe.names)}: {len(training.y)} rows, {seconds:.1f} s{_on_earth(made)}\n"
+        f"{target} from {_columns(training)}: {len(training.y)} rows, {seconds:.1f} s{_on_earth(made)}\n"
         f"{account(made.model)}\n"
         f"Saved in {out} ({file_size(os.path.getsize(out))})."
     )
+
+
+def _columns(training: Training) -> str:
+    recipe, further = training.recipe, training.recipe.names[training.recipe.n_process or len(training.recipe.names) :]
+    return ", ".join(recipe.process) + (f", with a drift of {', '.join(further)}" if further else "")
 
 
 def _on_earth(made: Made) -> str:

@@ -14,7 +14,7 @@ from ..common.sphere import are_degrees, degree_columns
 from ..common.targets import KINDS
 from ..common.types import Floats
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
-from ..estimators.units import rescale
+from ..estimators.units import give_names, rescale
 from ..features import FourierFeatures
 from ..hyperparameters.learned import OnBoundWarning, on_bounds_message
 from ..reporting import inputs
@@ -93,10 +93,10 @@ def make(
     y: Floats,
     recipe: Recipe,
     progress: Callable[..., None],
-    places: Floats | None = None,
+    asked: Floats | None = None,
     earlier: Made | None = None,
 ) -> Made:
-    """Fit a model to features `X` (n, p) in their own units, to be asked at `places` (m, p) where those are known.
+    """Fit a model to features `X` (n, p) in their own units, to be `asked` at places (m, p) where those are known.
 
     Units, hyperparameters and the approximation are those of a model made `earlier`, where there is one; what its noise
     is like is learnt either way.
@@ -106,19 +106,22 @@ def make(
             warnings.filterwarnings("ignore", "X does not have valid feature names")
             return replace(earlier, model=earlier.model._of_other_rows(X, y))
     on_earth = is_on_earth(settings, X, recipe)
-    units = np.ones(X.shape[1]) if on_earth else _units(settings, X, recipe)
-    ard = not _are_coordinates(X, recipe) if settings.ard is None else settings.ard
-    model = _estimator(settings, ard, progress).set_params(metric="sphere" if on_earth else "euclidean")
+    units = np.ones(X.shape[1])
+    places = X[:, : recipe.n_process]  # a drift takes columns in whatever units
+    if not on_earth:
+        units[: places.shape[1]] = _units(settings, places, recipe)
+    ard = not _are_coordinates(places, recipe) if settings.ard is None else settings.ard
+    model = _estimator(settings, ard, progress).set_params(metric="sphere" if on_earth else "euclidean", **recipe.roles)
     if earlier is not None:
         units = earlier.units
         model.set_params(ard=False, **_hyperparameters(earlier))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OnBoundWarning)  # said below, by the columns' names and in their own units
-        known = {} if places is None or settings.method != "local" else {"X_test": places / units}
+        known = {} if asked is None or settings.method != "local" else {"X_test": asked / units}
         model.fit(X / units, y, **known)
     if np.any(units != 1):
         rescale(model, units)
-    model.feature_names_in_ = np.array(recipe.names, dtype=object)
+    give_names(model, recipe.names)
     if model.learned_.on_bounds and model.kernel_.n_scales == 1:
         note(on_bounds_message(model.learned_, model._inner_names()))
     return Made(model, units, ard)
@@ -127,7 +130,8 @@ def make(
 def _hyperparameters(made: Made) -> dict[str, Any]:
     """Those of a model, in the units that it was learnt in."""
     kernel = made.model.kernel_
-    scales = kernel.length_scales / made.units if np.any(made.units != 1) else kernel.length_scales
+    units = made.units[made.model.coordinates_]
+    scales = kernel.length_scales / units if np.any(units != 1) else kernel.length_scales
     return {**kernel.parameters(), "length_scale": scales, "noise_variance": made.model.noise_variance_}
 
 
@@ -137,7 +141,7 @@ def is_on_earth(settings: Settings, X: Floats, recipe: Recipe) -> bool:
         if settings.sphere and X.shape[1] < 2:
             raise CommandError("--sphere takes two features at least: longitude and latitude.")
         return settings.sphere
-    return degree_columns(recipe.names) == (0, 1) and are_degrees(X[:, 0], X[:, 1])
+    return degree_columns(recipe.process) == (0, 1) and are_degrees(X[:, 0], X[:, 1])
 
 
 def _estimator(settings: Settings, ard: bool, progress: Callable[..., None]) -> Any:
@@ -165,12 +169,13 @@ def _spreads(X: Floats) -> Floats:
 def _are_coordinates(X: Floats, recipe: Recipe) -> bool:
     """Whether the columns may be places in space, with one unit for all: few, and of like spread."""
     spreads = _spreads(X)
-    return bool(recipe.is_number.all() and X.shape[1] <= 3 and spreads.max() < ALIKE * spreads.min())
+    are_numbers = recipe.is_number[: X.shape[1]].all()
+    return bool(are_numbers and X.shape[1] <= 3 and spreads.max() < ALIKE * spreads.min())
 
 
 def _units(settings: Settings, X: Floats, recipe: Recipe) -> Floats:
     scaled = not _are_coordinates(X, recipe) if settings.scale is None else settings.scale
-    return np.where(recipe.is_number & scaled, _spreads(X), 1.0)
+    return np.where(recipe.is_number[: X.shape[1]] & scaled, _spreads(X), 1.0)
 
 
 def rows_at_a_time(model: Any) -> int:
@@ -186,5 +191,5 @@ def distribution(model: Any, X: Floats, latent: bool = False) -> PredictiveDistr
 
 def mean_of_targets(model: Any) -> float:
     """What a model takes for the mean of its first target, in the units of the table."""
-    mean = model.y_mean_[:1]
+    mean = np.array([model._level_of_targets()])
     return float((model.target_.inverse(mean) if hasattr(model, "target_") else mean)[0])

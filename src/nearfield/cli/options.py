@@ -18,6 +18,14 @@ Identifier = Annotated[str | None, typer.Option("--id", help="Column that names 
 OneHot = Annotated[
     str | None, typer.Option("--one-hot", help="Text columns to turn into columns of zeros and ones, with commas.")
 ]
+Drift = Annotated[
+    str | None,
+    typer.Option(
+        "--drift",
+        help="What enters linearly, beside the process of the features: columns, with commas, text as C(column); or "
+        "linear or quadratic, in the features.",
+    ),
+]
 Method = Annotated[
     str,
     typer.Option(

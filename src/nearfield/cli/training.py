@@ -43,19 +43,23 @@ def read_training(
     identifier: str | None = None,
     one_hot: str | None = None,
     encoding: str | None = None,
+    drift: str | None = None,
 ) -> Training:
-    """Read target and features; rows where one is missing are dropped, and counted."""
+    """Read target, features and drift columns; rows where one is missing are dropped, and counted."""
     with open_table(path, encoding) as table:
         named, texts = split_names(features), split_names(one_hot)
-        require_columns(table, [target, *named, *texts, *([identifier] if identifier else [])])
-        for name in (*named, *texts):
+        asked = DriftNames.of(drift, table.columns)
+        require_columns(table, [target, *named, *texts, *asked.columns, *([identifier] if identifier else [])])
+        for name in (*named, *texts, *asked.columns):
             if name == target:
                 raise CommandError(f"The target {target!r} cannot be a feature as well.")
-        taken = {target, identifier, *texts, ""}
+        taken = {target, identifier, *texts, *asked.columns, ""}
         candidates = [c for c in (named or table.columns) if c not in (texts if named else taken)]
         columns = {name: _Numbers(name, must=bool(named)) for name in candidates}
+        further = [name for name in asked.numbers if name not in columns]
+        columns |= {name: _Numbers(name, must=True, is_drift=True) for name in further}
         columns[target] = _Numbers(target, must=True, is_target=True)
-        words: dict[str, list[str | None]] = {name: [] for name in texts}
+        words: dict[str, list[str | None]] = {name: [] for name in (*texts, *asked.categories)}
         n_rows = 0
         for batch in table.batches():
             n_rows += batch.n_rows
@@ -66,14 +70,50 @@ def read_training(
                 collected.extend(batch.texts(name))
     if n_rows == 0:
         raise CommandError(f"{table.name} has a header and no rows.")
-    return _assemble(table, target, named or table.columns, columns, words, texts, n_rows)
+    order = [name for name in named or table.columns if name in candidates or name not in asked.columns]
+    return _assemble(table, target, order, columns, words, texts, n_rows, asked)
+
+
+@dataclass(frozen=True)
+class DriftNames:
+    """What `--drift` asks for: a word, or columns of numbers and of categories, in their order."""
+
+    word: str | None = None
+    columns: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, text: str | None, known: list[str]) -> DriftNames:
+        """From `linear`, `quadratic`, or names with commas, those of categories as `C(name)`."""
+        names = split_names(text)
+        if text is not None and not names:
+            raise CommandError("--drift must name columns, or be linear or quadratic.")
+        if len(names) == 1 and names[0] in ("linear", "quadratic") and names[0] not in known:
+            return cls(names[0])
+        columns, categories = [], []
+        for name in names:
+            inner = name[2:-1].strip() if name.startswith("C(") and name.endswith(")") and name not in known else name
+            columns.append(inner)
+            if inner != name:
+                categories.append(inner)
+        return cls(None, tuple(dict.fromkeys(columns)), tuple(dict.fromkeys(categories)))
+
+    @property
+    def numbers(self) -> list[str]:
+        """Columns of numbers."""
+        return [name for name in self.columns if name not in self.categories]
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no drift was asked for."""
+        return self.word is None and not self.columns
 
 
 class _Numbers:
     """A column collected batch by batch; one that was not asked for may turn out to be text."""
 
-    def __init__(self, name: str, must: bool, is_target: bool = False) -> None:
-        self.name, self.must, self.is_target = name, must, is_target
+    def __init__(self, name: str, must: bool, is_target: bool = False, is_drift: bool = False) -> None:
+        self.name, self.must, self.is_target, self.is_drift = name, must, is_target, is_drift
         self._values: list[Floats] = []
         self._bad: BadValueError | None = None
         self._n_numbers = self._n_words = 0
@@ -96,7 +136,10 @@ class _Numbers:
         numbers, words = batch.count_numbers(self.name)
         if numbers >= words or self.is_target or error.is_date or error.has_comma:
             return error
-        return CommandError(f"{error} Leave the column out, or turn its text into columns with --one-hot {self.name}.")
+        way = (
+            f"write it as C({self.name})" if self.is_drift else f"turn its text into columns with --one-hot {self.name}"
+        )
+        return CommandError(f"{error} Leave the column out, or {way}.")
 
     def what_else(self) -> str | None:
         """What the column holds where most cells are no numbers; a few of those among numbers are mistakes."""
@@ -118,6 +161,7 @@ def _assemble(
     words: dict[str, list[str | None]],
     texts: list[str],
     n_rows: int,
+    drift: DriftNames,
 ) -> Training:
     left_out = {name: kind for name, column in columns.items() if (kind := column.what_else())}
     values = {name: column.values() for name, column in columns.items() if name not in left_out}
@@ -141,9 +185,7 @@ def _assemble(
         raise CommandError(
             f"{table.name} has no column of numbers besides {target!r} to predict from.{hint if commas else ''}"
         )
-    recipe = Recipe(
-        tuple(Column(name, _categories(table, name, words[name]) if name in words else None) for name in used)
-    )
+    recipe = _recipe(table, used, words, texts, drift)
     X, missing = _stack(recipe, values, words)
     missing[target] = int(np.isnan(values[target]).sum())
     kept = ~np.isnan(values[target]) & ~np.isnan(X).any(axis=1)
@@ -156,11 +198,34 @@ def _assemble(
     return Training(table.name, X, y, recipe, target, n_rows, missing, left_out)
 
 
+def _recipe(
+    table: Table, used: list[str], words: dict[str, list[str | None]], texts: list[str], drift: DriftNames
+) -> Recipe:
+    """Features of the process first, then those that only the drift has."""
+    columns = [Column(name, _categories(table, name, words[name]) if name in texts else None) for name in used]
+    if drift.is_nothing:
+        return Recipe(tuple(columns))
+    n_process = len(Recipe(tuple(columns)).names)
+    if drift.word is not None:
+        return Recipe(tuple(columns), n_process, drift.word)
+    numbers: list[int] = []
+    for name in drift.columns:
+        present = next((c for c in columns if c.name == name), None)
+        if present is None:
+            present = Column(name, _categories(table, name, words[name]) if name in drift.categories else None)
+            columns.append(present)
+        before = len(Recipe(tuple(columns[: columns.index(present)])).names)
+        # Of categories the first is what the others are compared to.
+        width = len(present.categories or ("",))
+        numbers.extend(range(before + (present.categories is not None), before + width))
+    return Recipe(tuple(columns), n_process, tuple(numbers))
+
+
 def _categories(table: Table, name: str, texts: list[str | None]) -> tuple[str, ...]:
     categories = sorted({text for text in texts if text is not None})
     if not 2 <= len(categories) <= MAX_CATEGORIES:
         raise CommandError(
-            f"{table.name}: column {name!r} has {len(categories)} different values, and --one-hot takes 2 to "
+            f"{table.name}: column {name!r} has {len(categories)} different values, and categories are 2 to "
             f"{MAX_CATEGORIES}."
         )
     return tuple(categories)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_X_y
 
 from ..common import memory
 from ..common.arrays import Array, as_doubles, empty_like_shape, indices_like, is_tensor, like, namespace
@@ -37,9 +37,12 @@ from ..kernels import Kernel
 from ..kernels.families import FAMILIES
 from ..reporting.inputs import named_length_scales
 from ..reporting.report import Report
+from ..solvers.drift import UniversalKriging
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
 from .areas import Aggregated
+from .columns import has_roles, with_design
+from .covariates import WithDrift
 from .extent import box_of, joined, warn_of_outside, warn_of_unlike_columns
 from .gradients import Sloping
 from .places import framed, sphere_for, without_geometry
@@ -49,7 +52,16 @@ from .samples import Sampled, check_n_samples
 JOINT_UP_TO = 2000  # places, whose covariance matrix is cheaper than functions
 
 
-class GPRegressor(Probabilistic, Sampled, Aggregated, Sloping, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class GPRegressor(
+    WithDrift,
+    Probabilistic,
+    Sampled,
+    Aggregated,
+    Sloping,
+    MultiOutputMixin,  # type: ignore[misc]
+    RegressorMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     """Base of the Gaussian-process regressors."""
 
     kernel_: Kernel
@@ -69,6 +81,10 @@ class GPRegressor(Probabilistic, Sampled, Aggregated, Sloping, MultiOutputMixin,
         n_scales: Any = 1,
         kernel: str = "gaussian",
         metric: str = "auto",
+        coordinates: Any = None,
+        drift: Any = "constant",
+        mean: Any = None,
+        groups: Any = None,
         n_restarts: int = 2,
         time_budget: float = 60.0,
         n_jobs: int | None = None,
@@ -82,6 +98,10 @@ class GPRegressor(Probabilistic, Sampled, Aggregated, Sloping, MultiOutputMixin,
         self.n_scales = n_scales
         self.kernel = kernel
         self.metric = metric
+        self.coordinates = coordinates
+        self.drift = drift
+        self.mean = mean
+        self.groups = groups
         self.n_restarts = n_restarts
         self.time_budget = time_budget
         self.n_jobs = n_jobs
@@ -98,13 +118,17 @@ class GPRegressor(Probabilistic, Sampled, Aggregated, Sloping, MultiOutputMixin,
         Tensors stay what they are; all else becomes float64. Places on the earth become points of the sphere.
         """
         points, targets, weights = self._checked_training(X, y, sample_weight, reset)
+        if self._roles is not None:
+            if reset:
+                self._roles = with_design(self, self._roles, points)
+            self._points = points
         if reset:
-            self._sphere = sphere_for(self, points)
+            self._sphere = sphere_for(self, self._places(points))
         self._check_degrees(points)
         inner = self._inner(points)
         box = box_of(inner)
         if reset and self._sphere is None and self.length_scale is None and self.ard is False:
-            warn_of_unlike_columns(points, getattr(self, "feature_names_in_", None))
+            warn_of_unlike_columns(self._places(points), self._coordinate_names())
         self._box = box if reset or self._box is None else joined(self._box, box)
         return inner, targets, weights
 
@@ -122,12 +146,18 @@ class GPRegressor(Probabilistic, Sampled, Aggregated, Sloping, MultiOutputMixin,
         if is_tensor(X):
             from ..common import tensor_checks
 
+            self._refuse_roles("tensors")
             return tensor_checks.training(self, X, y, sample_weight, reset)
         X = without_geometry(self, X, reset)
         least = self._least_samples() if reset else 1
-        points, targets = validated(
-            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, reset=reset, ensure_min_samples=least
-        )
+        options = {"dtype": np.float64, "multi_output": True, "y_numeric": True, "ensure_min_samples": least}
+        if has_roles(self) if reset else self._roles is not None:
+            points = self._encoded(X, reset)
+            if y is None:
+                raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+            points, targets = check_X_y(points, y, estimator=self, **options)
+        else:
+            points, targets = validated(self, X, y, reset=reset, **options)
         if reset:
             self._single_target = targets.ndim == 1
         targets = targets.reshape(len(targets), -1)
@@ -158,8 +188,15 @@ class GPRegressor(Probabilistic, Sampled, Aggregated, Sloping, MultiOutputMixin,
             points = tensor_checks.test(self, X, self.y_mean_)
         else:
             X = without_geometry(self, X, reset=False)
-            points = validated(self, X, dtype=np.float64, reset=False, ensure_min_samples=0)
+            points = self._checked_rows(X, ensure_min_samples=0)
         self._check_degrees(points)
+        return points
+
+    def _checked_rows(self, X: Any, **options: Any) -> Floats:
+        """Rows (m, n_features) of a table or an array as numbers, in the columns that `fit` was given."""
+        if self._roles is not None:
+            return self._encoded(X, reset=False)
+        points: Floats = validated(self, X, dtype=np.float64, reset=False, **options)
         return points
 
     # ---- places on the earth -------------------------------------------------------------------------------------
@@ -171,35 +208,45 @@ class GPRegressor(Probabilistic, Sampled, Aggregated, Sloping, MultiOutputMixin,
 
     def _check_degrees(self, X: Array, first: int = 0) -> None:
         if self._sphere is not None:
-            self._sphere.check(X, getattr(self, "feature_names_in_", None), first)
+            self._sphere.check(self._places(X), self._coordinate_names(), first)
 
     def _inner(self, X: Array) -> Array:
         """Columns as the kernel sees them, of rows (n, n_features): on the sphere, x, y and z in km come first."""
-        return X if self._sphere is None else self._sphere.points(X)
+        return self._on_sphere(self._places(X))
+
+    def _on_sphere(self, places: Array) -> Array:
+        """The same of coordinates."""
+        return places if self._sphere is None else self._sphere.points(places)
 
     def _outer(self, points: Array) -> Array:
-        """The inverse of `_inner`."""
+        """The inverse of `_on_sphere`."""
         return points if self._sphere is None else self._sphere.places(points)
 
     @property
     def _n_inner(self) -> int:
         """Number of columns that the kernel sees."""
-        return int(self.n_features_in_) + (self._sphere is not None)
+        return len(self.coordinates_) + (self._sphere is not None)
 
     def _inner_names(self) -> Any:
-        names = getattr(self, "feature_names_in_", None)
+        names = self._coordinate_names()
         if self._sphere is None:
             return names
-        return self._sphere.names([f"x{j}" for j in range(self.n_features_in_)] if names is None else list(names))
+        return self._sphere.names([f"x{j}" for j in self.coordinates_] if names is None else list(names))
 
     # ---- hyperparameters -----------------------------------------------------------------------------------------
 
     def _learn(
-        self, X: Floats, y: Floats, weights: Floats | None, make_blocks: Callable[[], list[Block]] | None = None
+        self,
+        X: Floats,
+        y: Floats,
+        weights: Floats | None,
+        make_blocks: Callable[[], list[Block]] | None = None,
+        drift: Floats | None = None,
     ) -> None:
         """Set `kernel_`, `noise_variance_` and `learned_` from the parameters or the data; `y` is centred.
 
-        `make_blocks` is for data that are a sample of a stream; see `learn_hyperparameters`.
+        `make_blocks` is for data that are a sample of a stream; `drift` are columns (n, p) of unknown coefficients; see
+        `learn_hyperparameters`.
         """
         request = self._learning_request(X.shape[1])
         rng = spawn(self.random_state, "learning")
@@ -208,7 +255,7 @@ class GPRegressor(Probabilistic, Sampled, Aggregated, Sloping, MultiOutputMixin,
 
             self._set_learned(learn(X, y, weights, request, rng))
         else:
-            self._set_learned(learn_hyperparameters(X, y, weights, request, rng, make_blocks=make_blocks))
+            self._set_learned(learn_hyperparameters(X, y, weights, request, rng, make_blocks=make_blocks, drift=drift))
 
     def _learning_request(self, d: int) -> LearningRequest:
         """The parameters that learning from `d` columns depends on, checked."""
@@ -351,6 +398,7 @@ class GPRegressor(Probabilistic, Sampled, Aggregated, Sloping, MultiOutputMixin,
             columns=tuple(names) if len(names) > 1 else (),
             extents=tuple(extents) if len(extents) == len(names) else (),
             metric=self.metric_,
+            drift=self.drift_coef_.first_target() if hasattr(self, "drift_coef_") else (),
         )
 
     def _noise_of(self, X: Array, weights: Array | None) -> Array:
@@ -424,7 +472,8 @@ class GPRegressor(Probabilistic, Sampled, Aggregated, Sloping, MultiOutputMixin,
         axes : mapping of column name to coordinates, or a sequence with an entry per column, default=None
             Coordinates are an array of numbers, a pair `(low, high)` written as a tuple, a single number (the column
             is held there and is no axis of the grid), or None: the range of the training data, as for columns left
-            out; a column that is constant there is held. Columns without names are x0, x1, ...
+            out; a column that is constant there is held. Columns without names are x0, x1, ... Covariates of a drift,
+            which are no coordinates, are held at their median or most common category where they are left out.
         size : int or mapping of column name to int, default=100
             Number of points along axes that are given by their range.
         spacing : float or mapping of column name to float, default=None
@@ -485,8 +534,10 @@ class GPRegressor(Probabilistic, Sampled, Aggregated, Sloping, MultiOutputMixin,
         """Points (n, d) that the model was fitted on, where it keeps them."""
         return None
 
-    def _shaped(self, mean: Array) -> Array:
-        """Means with the targets' own mean put back, in the shape the targets had."""
+    def _shaped(self, mean: Array, known: Floats | None = None) -> Array:
+        """Means with the targets' own mean put back, and what else was taken out, (m, k), in their shape."""
+        if known is not None:
+            mean = mean + known
         mean = self._finite(mean + self.y_mean_)
         return mean[:, 0] if self._single_target else mean
 
@@ -512,7 +563,12 @@ class JointGPRegressor(GPRegressor):
     A subclass gives `_rows(X)`, what its posterior takes in place of points, and `_n_rows()`, the posterior's size.
     """
 
-    _posterior: KernelSpace | FeatureSpace
+    _posterior: KernelSpace | FeatureSpace | UniversalKriging
+
+    def _wide(self, X: Array) -> Array:
+        """Rows (m, n_features) as the kernel sees them, followed by their drift columns: what `_rows` takes."""
+        inner, drift = self._inner(X), self._drift_columns(X)
+        return inner if drift is None else np.column_stack([inner, drift])
 
     def _rows(self, X: Array) -> Array:
         raise NotImplementedError
@@ -535,8 +591,9 @@ class JointGPRegressor(GPRegressor):
             "return_std=True gives the standard deviations alone, whatever the number of points.",
             X.device,
         )
-        rows = self._rows(self._inner(X))
-        mean, covariance = self._shaped(self._posterior.mean(rows)[:, :k]), self._posterior.covariance(rows)
+        rows = self._rows(self._wide(X))
+        mean = self._shaped(self._posterior.mean(rows)[:, :k], self._known_mean(X))
+        covariance = self._posterior.covariance(rows)
         xp, diagonal = namespace(X), indices_like(range(m), X)
         # Rounding must not make a variance negative.
         variance = xp.clip(covariance[diagonal, diagonal], 0.0, None)
@@ -544,7 +601,7 @@ class JointGPRegressor(GPRegressor):
         return mean, covariance if self._single_target else xp.repeat(covariance[:, :, None], k, axis=2)
 
     def _predict_points(self, X: Array, return_std: bool, include_noise: bool) -> Any:
-        X = self._inner(X)
+        known, X = self._known_mean(X), self._wide(X)
         mean, variance = (empty_like_shape(shape, X) for shape in ((len(X), len(self.y_mean_)), (len(X),)))
         for chunk in self._chunks(X):
             rows = self._rows(X[chunk])
@@ -553,7 +610,7 @@ class JointGPRegressor(GPRegressor):
             else:
                 means = self._posterior.mean(rows)
             mean[chunk] = means[:, : mean.shape[1]]  # the constant may come after the targets
-        mean = self._shaped(mean)
+        mean = self._shaped(mean, known)
         return (mean, self._std(variance, include_noise)) if return_std else mean
 
     def _chunks(self, X: Array) -> list[slice]:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..common import memory
-from ..common.arrays import Array, as_doubles, indices_like, is_tensor, weighted_mean
+from ..common.arrays import Array, as_doubles, indices_like, is_tensor
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
 from ..common.types import Booleans, Floats
@@ -18,6 +18,7 @@ from ..kernels.draws import PriorDraws, drawn_residuals
 from ..local.covariance import Conditioning
 from ..local.gradient import kernel_space_slopes
 from ..local.neighbourhoods import TrainingSet
+from ..solvers.drift import Coefficients, UniversalKriging
 from ..solvers.factors import Cholesky
 from ..solvers.kernel_space import KernelSpace
 from ..solvers.left_out import of_kernel_space
@@ -53,6 +54,26 @@ class ExactGPRegressor(JointGPRegressor):
         than the way along the ground up to 3000 km. `length_scale` is then one number in km, or with further columns
         (time, height) one in km and then one for each of these, which are learnt apart whether `ard` or not. "auto"
         goes by the coordinate reference system of a GeoDataFrame, and is "euclidean" for anything else.
+    coordinates : names, numbers, callable or None, default=None
+        Columns of X that the process lives in: where things are. None is all of them. A callable gets X and gives
+        names, as `sklearn.compose.make_column_selector` does.
+    drift : None, "constant", "linear", "quadratic", names or numbers of columns, or transformer, default="constant"
+        Mean of the process. "constant": the mean of the targets, taken as known. None: zero. All else is a sum of
+        columns with unknown coefficients, found along with the process by generalised least squares (universal
+        kriging), with an intercept: "linear" and "quadratic" are in the coordinates; names or numbers of columns take
+        these as they are, categories as an indicator per level but the first (`"C(type)"` takes numbers for
+        categories), and an empty list is an unknown constant (ordinary kriging). A transformer of scikit-learn, as
+        `SplineTransformer` or a `ColumnTransformer`, gets all of X. Hyperparameters are then learnt by the restricted
+        likelihood, and variances include the uncertainty of the coefficients. Columns may be coordinates and drift at
+        once; those that are neither are not looked at.
+    mean : regressor or None, default=None
+        Any regressor of scikit-learn, such as `HistGradientBoostingRegressor`, as the mean of the process. It gets all
+        of X. The process is one of its cross-fitted residuals, of rows that it was not fitted to in five folds, so that
+        its errors are in the variance; the mean of predictions is fitted to all rows.
+    groups : names or numbers of columns, or None, default=None
+        Columns of categories whose levels have independent normal effects, with a variance per column that is learnt:
+        random effects. Levels that `fit` has not seen get the prior, and their variance shows it. See `group_effects_`
+        and `group_variance_`.
     n_restarts : int, default=2
         Random starts of the learning, besides the systematic ones.
     time_budget : float, default=60.0
@@ -79,7 +100,17 @@ class ExactGPRegressor(JointGPRegressor):
     learned_ : Learned
         How the hyperparameters were found: likelihood, blocks, evaluations, seconds, and what sits on a bound.
     y_mean_ : ndarray of shape (n_targets,)
-        Taken out of the targets before and put back after.
+        Taken out of the targets before and put back after; 0 where `drift` is not "constant".
+    drift_coef_ : DriftCoefficients
+        Coefficients of the drift with names and standard errors, in the units of the data, where it has columns. Print
+        it.
+    group_effects_ : DriftCoefficients
+        Effects of the levels of groups with standard errors, where there are any; `group_variance_` has their
+        variances.
+    mean_ : regressor
+        The mean model, fitted to all rows, where there is one.
+    coordinates_ : ndarray of int
+        Numbers of the columns that the process lives in.
     metric_ : str
         "euclidean" or "sphere".
     n_features_in_ : int
@@ -97,7 +128,7 @@ class ExactGPRegressor(JointGPRegressor):
     0.841
     """
 
-    _posterior: KernelSpace
+    _posterior: KernelSpace | UniversalKriging
 
     @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -122,6 +153,7 @@ class ExactGPRegressor(JointGPRegressor):
         if fixed.noise_variance == 0:
             kept = indices_like(distinct_points(X, y, sample_weight), X)
             X, y, weights = X[kept], y[kept], None  # weights share out the noise, and there is none
+            self._points = None if self._points is None else self._points[kept]
         n = len(X)
         memory.require(
             # the factor and some chunks; while several Gaussians are summed, one more matrix; tensors are copied
@@ -130,12 +162,38 @@ class ExactGPRegressor(JointGPRegressor):
             "LocalGPRegressor takes the same data in linear memory.",
             X.device,
         )
-        self.y_mean_ = weighted_mean(y, weights)
+        y, drift = self._without_known(y, weights)
+        self.y_mean_ = self._mean_of(y, weights)
         centered = y - self.y_mean_
-        self._learn(X, centered, weights)
-        self._posterior = KernelSpace.from_points(self.kernel_, X, centered, self._noise_of(X, weights))
+        self._learn(X, centered, weights, drift=drift)
+        self._posterior = self._conditioned(X, drift, centered, self._noise_of(X, weights))
         self._left_out = None
         return self
+
+    def _conditioned(self, X: Array, drift: Floats | None, y: Array, noise: Array) -> KernelSpace | UniversalKriging:
+        """Posterior for points (n, d), drift columns (n, p) if any, targets less their mean (n, k) and noise (n,)."""
+        if drift is None:
+            return KernelSpace.from_points(self.kernel_, X, y, noise)
+        before = getattr(self, "_posterior", None)  # whose variances of groups stay
+        prior = before.drift.prior if isinstance(before, UniversalKriging) else self._grouped_columns()
+        return UniversalKriging.from_points(self.kernel_, X, drift, y, noise, prior)
+
+    @property
+    def _process(self) -> KernelSpace:
+        """The posterior, less a drift."""
+        q = self._posterior
+        return q.process if isinstance(q, UniversalKriging) else q
+
+    def _drift_sums(self) -> Coefficients | None:
+        return self._posterior.drift if isinstance(self._posterior, UniversalKriging) else None
+
+    def _parts_at(self, X: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats], Floats]:
+        q, inner, F = self._posterior, self._inner(X), self._drift_columns(X)
+        process = self._process.mean_and_variance(inner)
+        if not isinstance(q, UniversalKriging) or F is None:
+            nothing = np.zeros(len(X))
+            return process, (np.zeros_like(process[0]), nothing), process[1]
+        return q.drift.parts(process, F, q.unknown(inner, F))
 
     def predict(
         self, X: ArrayLike, return_std: bool = False, return_cov: bool = False, include_noise: bool = False
@@ -164,19 +222,25 @@ class ExactGPRegressor(JointGPRegressor):
         return X
 
     def _n_rows(self) -> int:
-        return len(self._posterior.X)
+        return len(self._process.X)
 
     def _training_points(self) -> Floats:
-        points: Floats = self._outer(self._posterior.X)
+        points: Floats = self._outer(self._process.X) if self._points is None else self._points
         return points
 
     def _training_rows(self) -> tuple[Floats, Floats, Floats]:
-        q = self._posterior
+        q = self._process
         y = as_doubles(q.factor.matrix() @ q.coefficients + self.y_mean_)
-        return as_doubles(q.X), y, as_doubles(q.noise)
+        if isinstance(self._posterior, UniversalKriging):
+            y = y + self._posterior.F @ self._posterior.drift.mean
+        X = as_doubles(q.X if self._points is None else self._points)
+        return X, y + self._known_of_training(), as_doubles(q.noise)
 
     def _left_out_residuals(self) -> tuple[Floats, Floats]:
         q = self._posterior
+        if isinstance(q, UniversalKriging):
+            residuals, variances = q.left_out(np.arange(self._n_rows()))
+            return residuals, np.maximum(variances - q.process.noise, 0.0)
         assert isinstance(q.factor, Cholesky)
         factor = Cholesky(np.asfortranarray(as_doubles(q.factor.lower)))
         on_host = replace(q, factor=factor, coefficients=as_doubles(q.coefficients))
@@ -184,14 +248,18 @@ class ExactGPRegressor(JointGPRegressor):
         return residuals, np.maximum(variances - as_doubles(q.noise), 0.0)
 
     def _without(self, rows: Booleans) -> tuple[Floats, Floats]:
-        X, y, noise = self._training_rows()
-        kept = y[~rows] - self.y_mean_
-        mean, variance = KernelSpace.from_points(self.kernel_, X[~rows], kept, noise[~rows]).mean_and_variance(X[rows])
-        return mean + self.y_mean_, variance
+        (_, y, noise), q = self._training_rows(), self._posterior
+        F = q.F if isinstance(q, UniversalKriging) else None
+        X = as_doubles(self._process.X)
+        known = np.broadcast_to(self._known_of_training() + self.y_mean_, y.shape)
+        others = self._conditioned(X[~rows], None if F is None else F[~rows], (y - known)[~rows], noise[~rows])
+        wide = X if F is None else np.column_stack([X, F])
+        mean, variance = others.mean_and_variance(wide[rows])
+        return mean + known[rows], variance
 
     def _functions_of(self, seed: int, functions: range, exact: bool) -> Functions:  # noqa: ARG002
         (X, y, noise), k, n_jobs = self._training_rows(), len(self.y_mean_), self.n_jobs
-        prior, posterior = PriorDraws(self.kernel_, seed), self._posterior
+        prior, posterior = PriorDraws(self.kernel_.expanded(), seed), self._process
         y = drawn_residuals(prior, X, y - self.y_mean_, noise, functions, n_jobs, np.arange(len(X)))
         model = replace(posterior, coefficients=posterior.factor.solve(y))
 
@@ -202,14 +270,15 @@ class ExactGPRegressor(JointGPRegressor):
         return values
 
     def _variances_of_sums(self, X: Floats, groups: Groups) -> Floats | None:
-        q = self._posterior
+        q = self._process
         given = Conditioning.dense(self.kernel_, TrainingSet(q.X, q.coefficients, q.noise), q.factor)
         return groups.variances(given, self._inner(X), self.n_jobs)
 
     def _gradients(self, X: Floats, with_covariance: bool) -> tuple[Floats, Floats | None]:
-        q = self._posterior
+        q = self._process
+        kernel = q.kernel.expanded()
         chunks = memory.batches(len(X), memory.rows_per_chunk(48 * q.X.shape[1] * len(q.X), len(X)))
-        slopes = [kernel_space_slopes(q.kernel, q.X, q.factor, q.coefficients, X[c], with_covariance) for c in chunks]
+        slopes = [kernel_space_slopes(kernel, q.X, q.factor, q.coefficients, X[c], with_covariance) for c in chunks]
         gradient = np.concatenate([each.gradient for each in slopes])
         return gradient, np.concatenate([each.covariance for each in slopes]) if with_covariance else None
 
@@ -217,6 +286,10 @@ class ExactGPRegressor(JointGPRegressor):
         return 32.0 * self._n_rows()
 
     def log_marginal_likelihood(self) -> float:
-        """Log marginal likelihood of the training data at the fitted hyperparameters (summed over targets)."""
+        """Log marginal likelihood of the training data at the fitted hyperparameters (summed over targets).
+
+        With a drift of columns it is the restricted likelihood, `-((n - p) log 2 pi + log|C| + log|F' C^-1 F| + r' C^-1
+        r) / 2`, with `F` the columns as `drift_coef_` names them and `r` the targets less the drift.
+        """
         check_is_fitted(self, "kernel_")
-        return float(self._posterior.log_likelihood().sum())
+        return float(self._posterior.log_likelihood().sum()) + self._log_unit_of_drift()

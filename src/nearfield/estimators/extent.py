@@ -33,12 +33,13 @@ def are_outside(box: Floats, length_scales: Floats, points: Any) -> Booleans:
     return result
 
 
-def outside_message(n_outside: int, n: int, first: int, are_swapped: bool) -> str:
+def outside_message(n_outside: int, n: int, first: int, are_swapped: bool, has_drift: bool = False) -> str:
     """Sentence about points outside."""
     share = f"{n_outside} of {n} points lie" if n > 1 else "The point lies"
     where = f", the first of them in row {first}" if n > 1 else ""
     hint = " With the first two columns swapped they would be inside: is that it?" if are_swapped else ""
-    return f"{share} more than {FAR:g} length scales outside of the data{where}: the prior answers there.{hint}"
+    answers = "the drift alone" if has_drift else "the prior"
+    return f"{share} more than {FAR:g} length scales outside of the data{where}: {answers} answers there.{hint}"
 
 
 class Outside:
@@ -74,7 +75,8 @@ class Outside:
         """What to say of them; None where there are none."""
         if self.first is None:
             return None
-        return outside_message(self.n_outside, self.n, self.first + counted_from, self._swapped)
+        has_drift = hasattr(self._model, "drift_coef_")
+        return outside_message(self.n_outside, self.n, self.first + counted_from, self._swapped, has_drift)
 
 
 def warn_of_outside(model: Any, X: Any) -> None:

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..common import memory
-from ..common.arrays import Array, as_doubles, column_squares, is_tensor, like, namespace, weighted_mean
+from ..common.arrays import Array, as_doubles, column_squares, is_tensor, like, namespace
 from ..common.derivatives import along_columns
 from ..common.fitting import all_or_nothing
 from ..common.types import Booleans, Floats
@@ -30,6 +30,7 @@ from ..reporting.numbers import counted
 from ..reporting.report import Report
 from ..reporting.summary import FEATURES, HYPERPARAMETERS
 from ..solvers import statistics
+from ..solvers.drift import UNTOLD, Coefficients
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.left_out import of_feature_space
 from ..solvers.statistics import Statistics
@@ -71,6 +72,13 @@ class FeatureGPRegressor(JointGPRegressor):
         `ExactGPRegressor` where hyperparameters are given.
     metric : {"auto", "euclidean", "sphere"}, default="auto"
         "sphere" for longitude and latitude in degrees; see `ExactGPRegressor`.
+    coordinates : names, numbers, callable or None, default=None
+        Columns of X that the process lives in; None is all of them. See `ExactGPRegressor`.
+    drift : None, "constant", "linear", "quadratic", names or numbers of columns, or transformer, default="constant"
+        Mean of the process; see `ExactGPRegressor`. Its columns are further features, whose coefficients have a prior
+        that says nothing. Of arrays and data frames.
+    mean : regressor or None, default=None
+        Any regressor of scikit-learn as the mean of the process, cross-fitted; see `ExactGPRegressor`.
     likelihood : {"kernel", "features"}, default="kernel"
         Learn by the likelihood of the Gaussian kernel that the features stand for, exact or composite, or by that of
         the features themselves (`TaylorFeatures`, and `FourierFeatures` that are not structured). Maps without
@@ -107,7 +115,12 @@ class FeatureGPRegressor(JointGPRegressor):
     learned_ : Learned
         How the hyperparameters were found: likelihood, blocks, evaluations, seconds, and what sits on a bound.
     y_mean_ : ndarray of shape (n_targets,)
-        Taken out of the targets before and put back after.
+        Taken out of the targets before and put back after; 0 where `drift` is not "constant".
+    drift_coef_ : DriftCoefficients
+        Coefficients of the drift with names and standard errors, in the units of the data, where it has columns. Print
+        it.
+    coordinates_ : ndarray of int
+        Numbers of the columns that the process lives in.
     metric_ : str
         "euclidean" or "sphere".
     n_features_in_ : int
@@ -131,6 +144,9 @@ class FeatureGPRegressor(JointGPRegressor):
         n_scales: Any = 1,
         kernel: str = "gaussian",
         metric: str = "auto",
+        coordinates: Any = None,
+        drift: Any = "constant",
+        mean: Any = None,
         likelihood: str = "kernel",
         n_restarts: int = 2,
         time_budget: float = 60.0,
@@ -147,6 +163,9 @@ class FeatureGPRegressor(JointGPRegressor):
             n_scales=n_scales,
             kernel=kernel,
             metric=metric,
+            coordinates=coordinates,
+            drift=drift,
+            mean=mean,
             n_restarts=n_restarts,
             time_budget=time_budget,
             n_jobs=n_jobs,
@@ -174,12 +193,15 @@ class FeatureGPRegressor(JointGPRegressor):
         if source is not None:
             return self._fit_source(source)
         points, targets, weights = self._validate_training(X, y, sample_weight)
+        targets, drift = self._without_known(targets, weights)
         # Sums are taken of what the targets have beyond this, so that a large mean does not cost them their digits.
-        self._offset = weighted_mean(targets, weights)
-        self._prepare(points, targets - self._offset, weights)
-        self._condition(self._sums(points, targets - self._offset, weights))
-        self._measure(points, targets - self._offset, weights)
-        self._rows_kept = points, targets, weights
+        self._offset = self._mean_of(targets, weights)
+        self._prepare(points, targets - self._offset, weights, drift=drift)
+        wide = points if drift is None else np.column_stack([points, drift])
+        self._condition(self._sums(wide, targets - self._offset, weights))
+        self._measure(wide, targets - self._offset, weights)
+        self._rows_kept = wide, targets, weights
+        self._points = None
         return self
 
     def _measure(self, X: Array, y: Array, weights: Array | None) -> None:
@@ -187,13 +209,19 @@ class FeatureGPRegressor(JointGPRegressor):
         divergence = error = None
         n_probes = 0
         if _has_scales(self.feature_map):
-            points, targets = as_doubles(X), as_doubles(y)
+            points, targets, k = as_doubles(X), as_doubles(y), y.shape[1]
+            posterior = self._posterior
+            assert isinstance(posterior, FeatureSpace)
+            if self._n_drift:  # of the process alone
+                points, drift = points[:, : self._n_inner], points[:, self._n_inner :]
+                targets = targets - drift @ posterior.coefficients[-self._n_drift :, :k]
+                posterior = posterior.without_drift(self._n_drift)
             noise = np.full(len(points), self.noise_variance_)
             noise = noise if weights is None else noise / as_doubles(weights)
 
             def predict(places: Floats) -> tuple[Floats, Floats]:
-                mean, variance = self._posterior.mean_and_variance(self._rows(like(places, X)))
-                return as_doubles(mean)[:, : targets.shape[1]], as_doubles(variance)
+                mean, variance = posterior.mean_and_variance(self._rows(like(places, X)))
+                return as_doubles(mean)[:, :k], as_doubles(variance)
 
             rng = spawn(self.random_state, "tuning")
             divergence, error, n_probes = measure(self.kernel_, points, targets, noise, predict, rng, self.n_jobs)
@@ -230,10 +258,11 @@ class FeatureGPRegressor(JointGPRegressor):
 
     def _fit_source(self, source: Source) -> Self:
         refuse_rows_of_sphere(self)
+        self._refuse_roles("rows of a source or a Dask collection")
         passes = Passes(source, self._check_progress())
         rng = spawn(self.random_state, "source")
         sampled = take_sample(self, passes, rng)
-        self._offset = sampled.mean
+        self._offset = sampled.mean if self.drift is not None else np.zeros_like(sampled.mean)
         is_whole = sampled.n <= source.sample_size
 
         def blocks() -> list[Block]:
@@ -245,7 +274,12 @@ class FeatureGPRegressor(JointGPRegressor):
         return self
 
     def _prepare(
-        self, X: Floats, centered: Floats, weights: Floats | None, blocks: Callable[[], list[Block]] | None = None
+        self,
+        X: Floats,
+        centered: Floats,
+        weights: Floats | None,
+        blocks: Callable[[], list[Block]] | None = None,
+        drift: Floats | None = None,
     ) -> None:
         """Settle hyperparameters and maps."""
         self._check_options()
@@ -255,12 +289,13 @@ class FeatureGPRegressor(JointGPRegressor):
                 "likelihood='kernel', where X is a tensor."
             )
         if _has_scales(self.feature_map):
-            self._learn(X, centered, weights, blocks)
+            self._learn(X, centered, weights, blocks, drift)
             self._fit_maps(X)
             if self.likelihood == "features":
                 self._refine(X, centered, weights)
         else:
             self._fit_foreign_map(X, centered, weights)
+        self._width += self._n_drift
         self._require_memory(0, "", X.device)
 
     @all_or_nothing
@@ -288,6 +323,11 @@ class FeatureGPRegressor(JointGPRegressor):
         else:
             points, targets, weights = self._validate_training(X, y, sample_weight, reset=False)
             self._check_targets(targets.shape[1])
+            if self._points is not None:
+                drift, known = self._drift_columns(self._points), self._known_mean(self._points)
+                targets = targets if known is None else targets - known
+                points = points if drift is None else np.column_stack([points, drift])
+            self._points = None
             new = self._sums(points, targets - self._offset, weights)
         if hasattr(self, "report_"):
             before = self.report_
@@ -331,11 +371,13 @@ class FeatureGPRegressor(JointGPRegressor):
         rows = np.zeros((len(groups.labels), self._width))
         for chunk in self._chunks(points):
             rows += groups.sums(self._rows(points[chunk]).T, chunk)
+        assert isinstance(self._posterior, FeatureSpace)
         variances: Floats = column_squares(self._posterior.factor.whiten(np.asfortranarray(rows.T)))
         return variances
 
     def _gradients(self, X: Floats, with_covariance: bool) -> tuple[Floats, Floats | None]:
         q, (m, d), k = self._posterior, X.shape, len(self.y_mean_)
+        assert isinstance(q, FeatureSpace)
         gradient, covariance = np.empty((m, d, k)), np.zeros((m, d, d))
         for chunk in self._chunks(X):
             slopes = along_columns(self._complex_rows, X[chunk])
@@ -363,7 +405,7 @@ class FeatureGPRegressor(JointGPRegressor):
     def log_marginal_likelihood(self) -> float:
         """Log marginal likelihood, under the features' kernel, of the data seen so far (summed over targets)."""
         check_is_fitted(self, "kernel_")
-        return float(self._posterior.log_likelihood()[:-1].sum())
+        return float(self._posterior.log_likelihood()[:-1].sum()) + self._log_unit_of_drift()
 
     # ---- maps ----------------------------------------------------------------------------------------------------
 
@@ -461,8 +503,19 @@ class FeatureGPRegressor(JointGPRegressor):
 
     # ---- sums ----------------------------------------------------------------------------------------------------
 
+    @property
+    def _n_drift(self) -> int:
+        """Number of drift columns, which are the last features."""
+        return 0 if self._roles is None or self._roles.design is None else len(self._roles.design.names)
+
     def _rows(self, X: Array) -> Array:
-        """Features of `X`, one per row: shape (D, m)."""
+        """Features of points (m, d), which drift columns may follow, one per row: shape (D, m)."""
+        d = self._n_inner
+        if X.shape[1] > d:
+            return np.concatenate([self._mapped(X[:, :d]), X[:, d:].T])
+        return self._mapped(X)
+
+    def _mapped(self, X: Array) -> Array:
         if isinstance(self.feature_map_, list):
             return namespace(X).concat([m.transform(X).T for m in self.feature_map_])
         features = self.feature_map_.transform(X)
@@ -483,9 +536,39 @@ class FeatureGPRegressor(JointGPRegressor):
     def _condition(self, sums: Statistics) -> None:
         # Where all data were forgotten, the mean of the targets stays, as the hyperparameters do.
         mean = sums.mean() if sums.n else self.y_mean_ - self._offset
-        posterior = FeatureSpace.from_statistics(sums.centred(mean))
+        if not (isinstance(self.drift, str) and self.drift == "constant"):
+            mean = mean * 0
+        posterior = self._posterior_of(sums.centred(mean))
         self.statistics_, self.y_mean_, self._posterior = sums, self._offset + mean, posterior
         self._rows_kept = self._left_out = None
+
+    def _posterior_of(self, sums: Statistics) -> FeatureSpace:
+        if self._n_drift == 0:
+            return FeatureSpace.from_statistics(sums)
+        if sums.n <= self._n_drift:
+            raise ValueError(UNTOLD)
+        return FeatureSpace.from_statistics(sums, (np.arange(self._width) < self._width - self._n_drift).astype(float))
+
+    # ---- drift ---------------------------------------------------------------------------------------------------
+
+    def _drift_sums(self) -> Coefficients | None:
+        p = self._n_drift
+        if p == 0:
+            return None
+        columns = np.eye(self._width, p, p - self._width, order="F")
+        assert isinstance(self._posterior, FeatureSpace)
+        covariance = self._posterior.factor.solve(columns)[-p:]
+        gram = np.linalg.inv(covariance)
+        return Coefficients(gram, gram @ self._posterior.coefficients[-p:, :-1])
+
+    def _parts_at(self, X: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats], Floats]:
+        assert isinstance(self._posterior, FeatureSpace)
+        k, p, rows = len(self.y_mean_), self._n_drift, self._rows(self._wide(X))
+        alone = [rows.copy(), rows.copy()]
+        alone[0][len(rows) - p :] = 0.0
+        alone[1][: len(rows) - p] = 0.0
+        process, drift = (self._posterior.mean_and_variance(np.asfortranarray(each)) for each in alone)
+        return (process[0][:, :k], process[1]), (drift[0][:, :k], drift[1]), self._posterior.mean_and_variance(rows)[1]
 
     # ---- left out ------------------------------------------------------------------------------------------------
 
@@ -493,16 +576,25 @@ class FeatureGPRegressor(JointGPRegressor):
         state = super().__getstate__()
         if "_rows_kept" in state:  # a pickle of a few features must not hold all data
             state = {**state, "_rows_kept": None}
+            if self._mean_rows is not None:
+                state["_mean_rows"] = self._mean_rows[:0]
         return state
 
     def _training_rows(self) -> tuple[Floats, Floats, Floats]:
         if self._rows_kept is None or is_tensor(self._rows_kept[0]):
             raise ValueError(NO_ROWS)
         X, y, weights = self._rows_kept
-        return X, y, self._noise_of(X, weights)
+        d = self._n_inner
+        if self._trend is not None:
+            y = y + X[:, d:] @ self._trend
+        if self._mean_rows is not None:
+            y = y + self._mean_rows
+        return X[:, :d], y, self._noise_of(X, weights)
 
     def _left_out_residuals(self) -> tuple[Floats, Floats]:
-        X, y, noise = self._training_rows()
+        noise = self._training_rows()[2]
+        assert self._rows_kept is not None
+        X, y, _ = self._rows_kept
         assert isinstance(self._posterior, FeatureSpace)
         residuals, variances = np.empty_like(y), np.empty(len(y))
         for chunk in self._chunks(X):
@@ -512,12 +604,17 @@ class FeatureGPRegressor(JointGPRegressor):
             residuals[chunk], variances[chunk] = answers[0][:, :-1], answers[1]
         return residuals, np.maximum(variances - noise, 0.0)
 
+    def _regions(self, X: Floats) -> Floats:
+        return X
+
     def _without(self, rows: Booleans) -> tuple[Floats, Floats]:
-        X, y, noise = self._training_rows()
-        weights = self.noise_variance_ / noise[~rows]
-        posterior = FeatureSpace.from_statistics(self._sums(X[~rows], y[~rows] - self.y_mean_, weights))
+        _, y, noise = self._training_rows()
+        assert self._rows_kept is not None
+        X, weights = self._rows_kept[0], self.noise_variance_ / noise[~rows]
+        known = y - self._rows_kept[1] + self.y_mean_
+        posterior = self._posterior_of(self._sums(X[~rows], (y - known)[~rows], weights))
         mean, variance = posterior.mean_and_variance(self._rows(X[rows]))
-        return mean[:, :-1] + self.y_mean_, variance
+        return mean[:, :-1] + known[rows], variance
 
     # ---- refusals ------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
 from ..common.targets import Target
 from ..common.types import Floats
-from ..common.validation import is_whole, spawn, validated
+from ..common.validation import is_whole, spawn
 from ..common.warnings import warn
 from ..features import MaclaurinFeatures
 from ..hyperparameters.noise import NoiseModel
@@ -65,6 +65,16 @@ class LocalGPRegressor(LearntNoise):
         where they are given, they tell it: see `ExactGPRegressor`.
     metric : {"auto", "euclidean", "sphere"}, default="auto"
         "sphere" takes columns of longitude and latitude in degrees, and measures in km; see `ExactGPRegressor`.
+    coordinates : names, numbers, callable or None, default=None
+        Columns of X that the process lives in; None is all of them. See `ExactGPRegressor`.
+    drift : None, "constant", "linear", "quadratic", names or numbers of columns, or transformer, default="constant"
+        Mean of the process: a constant that is taken out of the targets, zero (None), or columns with unknown
+        coefficients, which may be categories, found by generalised least squares; see `ExactGPRegressor`. Of arrays
+        and data frames. Hyperparameters are learnt by the restricted likelihood of blocks.
+    mean : regressor or None, default=None
+        Any regressor of scikit-learn as the mean of the process, cross-fitted; see `ExactGPRegressor`.
+    groups : names or numbers of columns, or None, default=None
+        Columns of categories whose levels have independent normal effects of learnt variance; see `ExactGPRegressor`.
     tolerance : float, default=1e-3
         Largest mean KL divergence per test point from the exact Gaussian process, in nats.
     spacing : float or "auto", default="auto"
@@ -146,7 +156,17 @@ class LocalGPRegressor(LearntNoise):
     learned_ : Learned
         How the hyperparameters were found: likelihood, blocks, evaluations, seconds, and what sits on a bound.
     y_mean_ : ndarray of shape (n_targets,)
-        Taken out of the targets before and put back after.
+        Taken out of the targets before and put back after; 0 where `drift` is not "constant".
+    drift_coef_ : DriftCoefficients
+        Coefficients of the drift with names and standard errors, in the units of the data, where it has columns. Print
+        it.
+    group_effects_ : DriftCoefficients
+        Effects of the levels of groups with standard errors, where there are any; `group_variance_` has their
+        variances.
+    mean_ : regressor
+        The mean model, fitted to all rows, where there is one.
+    coordinates_ : ndarray of int
+        Numbers of the columns that the process lives in.
     metric_ : str
         "euclidean" or "sphere".
     n_features_in_ : int
@@ -167,6 +187,10 @@ class LocalGPRegressor(LearntNoise):
         n_scales: Any = "auto",
         kernel: str = "gaussian",
         metric: str = "auto",
+        coordinates: Any = None,
+        drift: Any = "constant",
+        mean: Any = None,
+        groups: Any = None,
         tolerance: float = 1e-3,
         spacing: Any = "auto",
         radius: Any = "auto",
@@ -192,6 +216,10 @@ class LocalGPRegressor(LearntNoise):
         self.n_scales = n_scales
         self.kernel = kernel
         self.metric = metric
+        self.coordinates = coordinates
+        self.drift = drift
+        self.mean = mean
+        self.groups = groups
         self.tolerance = tolerance
         self.spacing = spacing
         self.radius = radius
@@ -290,9 +318,10 @@ class LocalGPRegressor(LearntNoise):
         else:
             points, targets, weights = self._validate_training(X, y, sample_weight)
             targets = self._transformed(points, targets)
+            targets, drift = self._without_known(targets, weights)
             if self._check_noise() == 0:
                 distinct_points(points, targets, sample_weight)  # refuses those that contradict each other
-            data = self._data_of(points, targets, weights)
+            data = self._data_of(points, targets, weights, drift)
         rngs = tuple(spawn(self.random_state, stage) for stage in ("learning", "tuning", "centres"))
         request = local_request(self)
         if X_test is not None:
@@ -310,16 +339,18 @@ class LocalGPRegressor(LearntNoise):
         if is_tensor(X_test):
             X_test = as_doubles(X_test)
         try:
-            places: Floats = validated(self, without_geometry(self, X_test, False), dtype=np.float64, reset=False)
+            places = self._checked_rows(without_geometry(self, X_test, False))
             self._check_degrees(places)
         except ValueError as error:
             raise ValueError(f"The 'X_test' argument: {error}") from None
         inner: Floats = self._inner(places)
         return inner
 
-    def _data_of(self, X: Any, y: Any, weights: Any) -> TrainingData:
+    def _data_of(self, X: Any, y: Any, weights: Any, drift: Floats | None = None) -> TrainingData:
         if not is_tensor(X):
-            return InMemory(X, y, weights)
+            is_zero = drift is None and self.drift is None
+            return InMemory(X, y, weights, np.empty((len(X), 0)) if is_zero else drift, tuple(self._grouped_columns()))
+        self._refuse_drift("tensors")
         from ..tensors.fit import TensorData
 
         return TensorData(X, y, weights)
@@ -327,6 +358,7 @@ class LocalGPRegressor(LearntNoise):
     def _source_data(self, source: Source, clock: Clock) -> TrainingData:
         """Rows of a source, in memory where they are few."""
         refuse_rows_of_sphere(self)
+        self._refuse_drift("rows of a source or a Dask collection")
         passes = Passes(source, self._check_progress())
         sampled = take_sample(self, passes, spawn(self.random_state, "source"))
         clock.lap("sample")
@@ -352,7 +384,9 @@ class LocalGPRegressor(LearntNoise):
     def _store(self, fitted: FittedLocal) -> None:
         """Set the fitted attributes that users see."""
         plan = fitted.predictor.plan
-        self._fitted, self.learned_, self.y_mean_ = fitted, fitted.learned, fitted.y_mean
+        n_drift = 0 if fitted.drift is None else fitted.drift.size
+        self._fitted, self.learned_ = fitted, fitted.learned
+        self.y_mean_ = fitted.y_mean[: len(fitted.y_mean) - n_drift]
         self._set_hyperparameters(fitted.learned.kernel, fitted.learned.noise_variance)
         self.report_ = self._described(fitted.report)
         self.spacing_, self.radius_, self.feature_map_ = fitted.spacing, plan.radius, plan.features
@@ -382,13 +416,14 @@ class LocalGPRegressor(LearntNoise):
         source = as_source(X, y, sample_weight)
         if source is not None:
             refuse_rows_of_sphere(self)
+            self._refuse_drift("rows of a source or a Dask collection")
             check_fitted_on(self, source)
         if isinstance(self._fitted.predictor, LocalPredictor):
             fitted = self._fitted
-            for rows in self._rows_of(X, y, sample_weight, source):
+            for rows in self._rows_of(X, y, sample_weight, source, bool(forget)):
                 fitted, forget = fitted.updated(*self._weighted(rows, bool(forget)), bool(forget)), False
             if forget:  # there were no rows to take the place of the earlier ones
-                nothing = np.empty((0, self._n_inner)), np.empty((0, len(self.y_mean_)))
+                nothing = np.empty((0, self._n_inner)), np.empty((0, len(fitted.y_mean)))
                 fitted = fitted.updated(*nothing, None, True)
         else:
             if source is None:
@@ -403,12 +438,17 @@ class LocalGPRegressor(LearntNoise):
             )
         return self
 
-    def _rows_of(self, X: Any, y: Any, sample_weight: Any, source: Source | None) -> Iterator[tuple[Any, Any, Any]]:
+    def _rows_of(
+        self, X: Any, y: Any, sample_weight: Any, source: Source | None, forget: bool
+    ) -> Iterator[tuple[Any, Any, Any]]:
         """Points, targets and weights, batch by batch where they come from a source."""
         if source is None:
+            earlier, means = self._points, self._mean_rows
             points, targets, weights = self._validate_training(X, y, sample_weight, reset=False)
             self._check_targets(targets.shape[1])
-            yield points, self._as_fitted(targets), weights
+            targets = self._with_drift(self._as_fitted(targets))
+            self._join_earlier(None if forget else earlier, None if forget else means)
+            yield points, targets, weights
             return
         for batch in source.batches(n_features=self.n_features_in_):
             self._check_targets(batch.targets.shape[1])
@@ -468,8 +508,9 @@ class LocalGPRegressor(LearntNoise):
             if not return_std:
                 return observed.mean
             return observed.mean, (observed if include_noise else self._distribution_at(X, False)).std
-        mean, variance = self._fitted.predict(self._inner(X), return_std, bool(self.blend))
-        mean = self._shaped(mean)
+        drift = self._drift_columns(X)
+        mean, variance = self._fitted.predict(self._inner(X), return_std, bool(self.blend), drift)
+        mean = self._shaped(mean, self._known_mean(X))
         return (mean, self._std(variance, include_noise)) if return_std else mean
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None, include_noise: bool = False) -> Floats:
@@ -589,6 +630,8 @@ class LocalGPRegressor(LearntNoise):
 
     def _certify_points(self, X: Any, n_probes: int = 64, random_state: Any = None) -> Certificate:
         fitted, places = self._fitted, as_doubles(X)
+        if fitted.drift is not None and fitted.drift.size:
+            raise ValueError("certify is for models without a drift of columns: fit one with drift='constant' to see.")
         if not isinstance(fitted.predictor, LocalPredictor) or fitted.predictor.n_samples == 0:
             raise ValueError("The model keeps no training points, which certify needs: fit it to arrays.")
         if len(places) > n_probes:
@@ -605,6 +648,8 @@ class LocalGPRegressor(LearntNoise):
     def _training_points(self) -> Floats | None:
         if not isinstance(self._predictor, LocalPredictor):
             return None
+        if self._points is not None:
+            return self._points
         result: Floats = self._outer(self._fitted.frame.positions(self._predictor.data.X))
         return result
 

@@ -22,6 +22,7 @@ from ..local.in_memory import InMemory
 from ..local.left_out import left_out
 from ..local.noise import Learnt, Refit, settle
 from ..local.predictor import LocalPredictor
+from ..solvers.drift import Coefficients
 from .base import GPRegressor
 from .probabilities import NO_ROWS
 
@@ -90,7 +91,7 @@ class LearntNoise(GPRegressor):
         """Noise and likelihood to choose from."""
         noise = check_option(self, "noise", ("auto", "constant", "local"))
         likelihood = check_option(self, "likelihood", ("auto", "gaussian", "student"))
-        if not isinstance(data, InMemory) or len(data.mean) > 1:
+        if not isinstance(data, InMemory) or data.y.shape[1] > 1:
             for name, value, usual in (("noise", noise, "constant"), ("likelihood", likelihood, "gaussian")):
                 if value not in ("auto", usual):
                     raise ValueError(f"{describe(self, name)} must be 'auto' or {usual!r} for {_rows_of(data)}.")
@@ -108,6 +109,9 @@ class LearntNoise(GPRegressor):
         clock.lap("noise")
         residuals, model = settled.residuals, settled.model
         z = data.y[settled.rows, 0]
+        known = self._known_of_training()
+        if isinstance(known, np.ndarray):
+            z = z + known[settled.rows, 0]
         stated = residuals.X, z - residuals.values, residuals.variance, residuals.noise
         left = LeftOut(self._in_units(z), model.distribution(*stated).in_units(self.target_))
         report = replace(
@@ -162,11 +166,40 @@ class LearntNoise(GPRegressor):
         points = self._fitted.frame.points(self._inner(as_doubles(X)))
         return self.noise_model_.noise_variance(points, super()._noise_at(X))
 
+    # ---- drift -------------------------------------------------------------------------------------------------------
+
+    def _with_drift(self, y: Floats) -> Floats:
+        """Further targets (n, k) less what is known of their mean, with drift columns, of the rows last checked."""
+        if self._points is None:
+            return y
+        drift, known = self._drift_columns(self._points), self._known_mean(self._points)
+        y = y if known is None else y - known
+        return y if drift is None else np.column_stack([y, drift])
+
+    def _refuse_drift(self, what: str) -> None:
+        self._refuse_roles(what)
+        if self.drift is None:
+            raise ValueError(f"{describe(self, 'drift')} must be 'constant' for {what}.")
+
+    def _drift_sums(self) -> Coefficients | None:
+        sums = self._fitted.drift
+        return sums if sums is not None and sums.size else None
+
+    def _parts_at(self, X: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats], Floats]:
+        mean, variance = self._fitted.predict_targets(self._inner(X), True, bool(self.blend))
+        drift, sums, k = self._drift_columns(X), self._drift_sums(), len(self.y_mean_)
+        if drift is None or sums is None:
+            return (mean, variance), (np.zeros_like(mean), np.zeros(len(X))), variance
+        unknown = drift - mean[:, k:]
+        process = mean[:, :k] - mean[:, k:] @ sums.mean, variance
+        return sums.parts(process, drift, unknown)
+
     # ---- distributions -----------------------------------------------------------------------------------------------
 
     def _moments(self, X: Any) -> tuple[Any, Any]:
-        mean, variance = self._fitted.predict(self._inner(X), True, bool(self.blend))
-        return self._shaped(mean), namespace(variance).clip(self._finite(variance), 0.0, None)
+        drift = self._drift_columns(X)
+        mean, variance = self._fitted.predict(self._inner(X), True, bool(self.blend), drift)
+        return self._shaped(mean, self._known_mean(X)), namespace(variance).clip(self._finite(variance), 0.0, None)
 
     def _distribution(self, X: Floats, mean: Floats, variance: Floats, noise: Floats | None) -> PredictiveDistribution:
         points = self._fitted.frame.points(self._inner(X))
@@ -203,19 +236,25 @@ class LearntNoise(GPRegressor):
             raise ValueError(NO_ROWS)
         data = fitted.training_set()
         noise = data.noise if self._stated_noise is None else self._stated_noise
-        X: Floats = self._outer(fitted.frame.positions(data.X))
-        return X, data.y[:, :-1] + as_doubles(fitted.frame.offset), noise
+        X: Floats = self._outer(fitted.frame.positions(data.X)) if self._points is None else self._points
+        y = (data.y[:, :-1] + as_doubles(fitted.frame.offset))[:, : len(self.y_mean_)]
+        return X, y + self._known_of_training(), noise
 
     def _left_out_residuals(self) -> tuple[Floats, Floats]:
         return left_out(self._fitted, self.n_jobs)
 
     def _without(self, rows: Booleans) -> tuple[Floats, Floats]:
         (X, y, _), fitted = self._training_rows(), self._fitted
-        X = self._inner(X)
+        drift, X = self._drift_columns(X), self._inner(X)
+        known = np.broadcast_to(self._known_of_training(), y.shape)
+        y = y - known
+        if drift is not None:
+            y = np.column_stack([y, drift])
         noise, variance = fitted.training_set().noise, fitted.frame.noise.variance
         others = fitted.updated(X[~rows], y[~rows], variance / noise[~rows] if variance else None, True)
-        mean, latent = replace(others, y_mean=fitted.y_mean).predict(X[rows], True, bool(self.blend))
-        return mean + fitted.y_mean, latent
+        columns = None if drift is None else drift[rows]
+        mean, latent = replace(others, y_mean=fitted.y_mean).predict(X[rows], True, bool(self.blend), columns)
+        return mean + self.y_mean_ + known[rows], latent
 
 
 def _rows_of(data: TrainingData) -> str:

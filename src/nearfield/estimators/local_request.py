@@ -64,7 +64,7 @@ def _centers(model: Any) -> str | int | Floats:
         return check_option(model, "centers", CENTERS)
     if isinstance(kind, Integral):
         return check_integer(model, "centers", 1)
-    d = model.n_features_in_
+    d = len(model.coordinates_)
     try:
         given = np.asarray(kind, dtype=np.float64)
     except (TypeError, ValueError):
@@ -75,7 +75,7 @@ def _centers(model: Any) -> str | int | Floats:
             f"{describe(model, 'centers')} must be one of {names}, an integer, or finite numbers of shape "
             f"(n_centers, {d})."
         )
-    return np.asarray(model._inner(given))
+    return np.asarray(model._on_sphere(given))
 
 
 def _n_centers(model: Any) -> int | None:

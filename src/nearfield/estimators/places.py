@@ -82,17 +82,17 @@ def sphere_for(model: Any, X: Array) -> Sphere | None:
     Columns are told by their names, and are the first two where there are none. A warning is given where names and
     numbers look like degrees of much of the globe, and are taken for lengths.
     """
-    columns = degree_columns(getattr(model, "feature_names_in_", None))
+    columns = degree_columns(model._coordinate_names())
     if metric_of(model) == "sphere":
         if X.shape[1] < 2:
             raise ValueError("metric='sphere' takes two columns at least: longitude and latitude in degrees.")
         sphere = Sphere(*(columns or (0, 1)))
-        sphere.check(X, getattr(model, "feature_names_in_", None))
+        sphere.check(X, model._coordinate_names())
         return sphere_of(X, sphere.longitude, sphere.latitude)
     if columns is not None and model.metric == "auto":
         lon, lat = (as_doubles(X[:, j]) for j in columns)
         if are_degrees(lon, lat) and is_distorted(lon, lat):
-            names = [str(model.feature_names_in_[j]) for j in columns]
+            names = [str(model._coordinate_names()[j]) for j in columns]
             warn(
                 f"The columns {names[0]!r} and {names[1]!r} look like degrees, and are taken as lengths in a plane: "
                 "the date line is a wall there, and a degree of longitude is as long near the poles as at the "

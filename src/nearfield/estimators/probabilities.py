@@ -150,7 +150,7 @@ class Probabilistic:
         """
         self._need_arrays("cross_validate")  # type: ignore[attr-defined]
         X, y, noise = self._training_rows()
-        labels = _labels(X, blocks, random_state)
+        labels = _labels(self._regions(X), blocks, random_state)
         mean, variance = np.empty_like(y), np.empty(len(y))
         for label in np.unique(labels):
             mean[labels == label], variance[labels == label] = self._without(labels == label)
@@ -158,6 +158,10 @@ class Probabilistic:
 
     def _training_rows(self) -> tuple[Floats, Floats, Floats]:
         """Points (n, d), targets (n, k) and noise variances (n,); refuses where the model does not keep them."""
+        raise NotImplementedError
+
+    def _regions(self, X: Floats) -> Floats:
+        """What regions are found by: coordinates (n, c) of training rows."""
         raise NotImplementedError
 
     def _left_out_residuals(self) -> tuple[Floats, Floats]:

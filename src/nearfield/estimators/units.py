@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..solvers.drift import UniversalKriging
 from .exact import ExactGPRegressor
 from .feature import FeatureGPRegressor
 from .local import LocalGPRegressor
@@ -24,6 +26,10 @@ def rescale(model: Any, units: NDArray[np.float64]) -> None:
         Fitted, with hyperparameters learnt; changed in place.
     units : ndarray of shape (n_features,)
     """
+    if model._roles is not None:
+        model._roles = model._roles.rescaled(units)
+        model._points = None if model._points is None else model._points * units
+        units = units[model.coordinates_]
     if model._box is not None:
         model._box = model._box * units
     if isinstance(model, LocalGPRegressor):
@@ -32,7 +38,9 @@ def rescale(model: Any, units: NDArray[np.float64]) -> None:
     model._set_learned(model.learned_.rescaled(units))
     kernel = model.kernel_
     if isinstance(model, ExactGPRegressor):
-        model._posterior = replace(model._posterior, kernel=kernel, X=model._posterior.X * units)
+        process = replace(model._process, kernel=kernel, X=model._process.X * units)
+        posterior = model._posterior
+        model._posterior = replace(posterior, process=process) if isinstance(posterior, UniversalKriging) else process
     elif isinstance(model, FeatureGPRegressor):
         if hasattr(model, "report_"):
             model.report_ = model._described(model.report_)
@@ -41,3 +49,12 @@ def rescale(model: Any, units: NDArray[np.float64]) -> None:
             feature_map.set_params(length_scale=scales)._rescale(len(units))
             if hasattr(feature_map, "center_"):
                 feature_map.center_ = feature_map.center_ * units
+
+
+def give_names(model: Any, names: Sequence[str]) -> None:
+    """Name the columns of a model that was fitted to an array."""
+    model.feature_names_in_ = np.array(list(names), dtype=object)
+    if model._roles is not None:
+        model._roles = model._roles.named(tuple(names))
+        if hasattr(model, "report_"):
+            model.report_ = model._described(model.report_)

@@ -33,6 +33,7 @@ MOST_ORDERED_COLUMNS = 3
 
 N_BLOCKS, N_ASIDE = 64, 32  # independent blocks to learn from, and to judge by
 BLOCK_SIZE = 256
+MOST_DRIFT = 0.25  # columns of a drift per point of a block
 NEAR = int(0.95 * BLOCK_SIZE)  # points of a block that are nearest neighbours,
 FAR = BLOCK_SIZE - NEAR  # and others
 
@@ -46,11 +47,24 @@ class Block:
     noise_factors: Floats | None = None  # (n,); see `likelihood.kernel_log_likelihood`
     n_given: int = 0  # so many of the first points are given, and the likelihood is that of the others
     share: float = 1.0  # number of blocks that it stands for
+    drift: Floats | None = None  # (n, p): orthonormal
 
     @classmethod
-    def of(cls, X: Floats, y: Floats, weights: Floats | None, n_given: int = 0, share: float = 1.0) -> Block:
-        """Block of points with sample weights (n,)."""
-        return cls(X, y, None if weights is None else 1.0 / weights, n_given, share)
+    def of(
+        cls,
+        X: Floats,
+        y: Floats,
+        weights: Floats | None,
+        n_given: int = 0,
+        share: float = 1.0,
+        drift: Floats | None = None,
+    ) -> Block:
+        """Block of points with sample weights (n,).
+
+        Of drift columns (n, p) those combinations count that are not zero here, unless they leave too few points: then
+        targets are taken as they are.
+        """
+        return cls(X, y, None if weights is None else 1.0 / weights, n_given, share, _span(drift))
 
     @property
     def size(self) -> float:
@@ -58,20 +72,31 @@ class Block:
         return self.share * (len(self.y) - self.n_given) * int(self.y.shape[1])
 
 
+def _span(columns: Floats | None) -> Floats | None:
+    """Orthonormal columns that span the same; None where there are none, or too many for the points."""
+    if columns is None or columns.shape[1] == 0:
+        return None
+    left, sizes, _ = np.linalg.svd(columns / np.maximum(np.linalg.norm(columns, axis=0), 1e-300), full_matrices=False)
+    span: Floats = left[:, sizes > 1e-10 * sizes[0]]
+    return span if 0 < span.shape[1] <= MOST_DRIFT * len(columns) else None
+
+
 def stacked(blocks: Sequence[Block], by_column: bool) -> list[Stack]:
     """Blocks side by side, those of equal shape together; `by_column` where each column has a length scale."""
-    groups: dict[tuple[int, int, bool], list[Block]] = {}
+    groups: dict[tuple[int, int, bool, int], list[Block]] = {}
     for block in blocks:
-        groups.setdefault((len(block.X), block.n_given, block.noise_factors is None), []).append(block)
+        p = 0 if block.drift is None else block.drift.shape[1]
+        groups.setdefault((len(block.X), block.n_given, block.noise_factors is None, p), []).append(block)
     stacks = []
-    for (n, n_given, is_plain), group in groups.items():
+    for (n, n_given, is_plain, p), group in groups.items():
         size = max(STACK_NUMBERS // (n * n), 1)
         for start in range(0, len(group), size):
             part = group[start : start + size]
             factors = None if is_plain else np.stack([np.asarray(block.noise_factors) for block in part])
             X, y = np.stack([block.X for block in part]), np.stack([block.y for block in part])
             shares = np.array([block.share for block in part])
-            stacks.append(Stack(squared_differences(X, by_column), y, factors, n_given, shares))
+            drift = np.stack([np.asarray(block.drift) for block in part]) if p else None
+            stacks.append(Stack(squared_differences(X, by_column), y, factors, n_given, shares, drift))
     return stacks
 
 
@@ -101,12 +126,13 @@ class LearningData:
     blocks: list[Block] | None = None  # blocks to learn from; None makes them of `X` and `y`
     extents: Extents | None = None  # lengths of the data, where they are known already
     likelihood: Likelihood | None = None  # evaluates blocks elsewhere than here
+    drift: Floats | None = None  # (n, p): columns with unknown coefficients; `y` are residuals of least squares
 
     def with_blocks(self, ard: bool, rng: np.random.RandomState, tied: int = 0) -> LearningData:
         """The same with blocks, which are made where there are none; see `make_blocks`."""
         if self.blocks is not None:
             return self
-        return replace(self, blocks=make_blocks(self.X, self.y, self.weights, ard, rng, tied))
+        return replace(self, blocks=make_blocks(self.X, self.y, self.weights, ard, rng, tied, self.drift))
 
 
 def make_blocks(
@@ -116,21 +142,20 @@ def make_blocks(
     ard: bool,
     rng: np.random.RandomState,
     tied: int = 0,
-    metric: Floats | None = None,
+    drift: Floats | None = None,
 ) -> list[Block]:
     """Blocks of all data, in their random order; a single one where they are few.
 
-    Neighbours are those in columns divided by `metric` (d,). Without it, and with a length scale per column, they are
-    those in columns of unit spread, the first `tied` ones taken together.
+    With a length scale per column, neighbours are those in columns of unit spread, the first `tied` ones taken
+    together. With many columns, or a drift (n, p), blocks are independent of each other.
     """
     n = len(X)
     if n <= LARGEST_SINGLE_BLOCK:
-        return [Block.of(X, y, weights)]
-    if metric is None:
-        metric = spreads_of(X, tied) if ard else np.ones(X.shape[1])
-    scaled = X / np.where(metric > 0, metric, 1.0)
-    if X.shape[1] > MOST_ORDERED_COLUMNS:
-        return _independent_blocks(X, scaled, y, weights, rng)
+        return [Block.of(X, y, weights, drift=drift)]
+    scale = spreads_of(X, tied) if ard else np.ones(X.shape[1])
+    scaled = X / np.where(scale > 0, scale, 1.0)
+    if X.shape[1] > MOST_ORDERED_COLUMNS or drift is not None:
+        return _independent_blocks(X, scaled, y, weights, drift, rng)
     cells = ordered_cells(scaled, CELL_POINTS, N_EARLIER, rng, None, choose=lambda count: _chosen(count, N_EARLY, MOST))
     sizes = [len(cell.own) for cell in cells]
     share = (n - sum(sizes[:N_EARLY])) / max(sum(sizes[N_EARLY:]), 1)
@@ -144,13 +169,14 @@ def make_blocks(
 
 
 def _independent_blocks(
-    X: Floats, scaled: Floats, y: Floats, weights: Floats | None, rng: np.random.RandomState
+    X: Floats, scaled: Floats, y: Floats, weights: Floats | None, drift: Floats | None, rng: np.random.RandomState
 ) -> list[Block]:
     tree = cKDTree(scaled)
     groups = near_and_far(
         len(X), N_BLOCKS + N_ASIDE, rng, lambda seeds, k: tree.query(scaled[seeds], k=k)[1], scaled.__getitem__
     )
-    return [Block.of(X[g], y[g], None if weights is None else weights[g]) for g in groups]
+    further = [[None if values is None else values[g] for values in (weights, drift)] for g in groups]
+    return [Block.of(X[g], y[g], w, drift=F) for g, (w, F) in zip(groups, further, strict=True)]
 
 
 def _chosen(n: int, n_early: int, most: int) -> Integers:

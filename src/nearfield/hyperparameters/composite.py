@@ -151,7 +151,9 @@ def gains(better: Learned, worse: Learned, data: LearningData, request: Learning
 
         def value(block: Block) -> float:
             try:
-                one = kernel_log_likelihood(learned.kernel, noise, block.X, block.y, block.noise_factors, block.n_given)
+                one = kernel_log_likelihood(
+                    learned.kernel, noise, block.X, block.y, block.noise_factors, block.n_given, block.drift
+                )
             except LinAlgError:
                 return -np.inf
             return block.share * one[0]

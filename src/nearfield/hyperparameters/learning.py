@@ -39,13 +39,14 @@ def learn_hyperparameters(
     request: LearningRequest,
     rng: np.random.RandomState,
     make_blocks: Callable[[], list[Block]] | None = None,
+    drift: Floats | None = None,
 ) -> Learned:
     """Learn all hyperparameters that are not given from arrays; for these see `LearningData`.
 
     Where they are a sample of a stream, `make_blocks` gives blocks of the whole stream. The number of scales, where it
     is to be learnt, is then 1: local models of several need points that a stream does not keep.
     """
-    data = LearningData(X, y, weights)
+    data = LearningData(X, y, weights, drift=drift)
     if make_blocks is not None:
         request = replace(request, n_scales=request.n_scales or 1)
         if request.n_scales == 1 and not request.fixed.is_complete:
@@ -60,7 +61,7 @@ def learn(data: LearningData, request: LearningRequest, rng: np.random.RandomSta
     """
     fixed, wanted = request.fixed, request.n_scales
     if fixed.is_complete:
-        data = replace(data, X=data.X[:1], y=data.y[:1])  # there is nothing to look at the others for
+        data = replace(data, X=data.X[:1], y=data.y[:1], drift=None)  # there is nothing to look at the others for
     if request.ard and fixed.length_scales is not None and fixed.length_scales.shape[1] < data.X.shape[1]:
         warn("ard=True has no effect where length_scale is given: give one length scale per column instead.")
     if not fixed.is_complete:

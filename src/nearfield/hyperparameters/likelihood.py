@@ -22,11 +22,18 @@ from ..solvers.factors import LOG_2PI
 
 
 def kernel_log_likelihood(
-    kernel: Kernel, noise_variance: float, X: Floats, y: Floats, noise_factors: Floats | None = None, n_given: int = 0
+    kernel: Kernel,
+    noise_variance: float,
+    X: Floats,
+    y: Floats,
+    noise_factors: Floats | None = None,
+    n_given: int = 0,
+    drift: Floats | None = None,
 ) -> tuple[float, Floats]:
     """Log marginal likelihood of `y ~ N(0, K + noise_variance * diag(noise_factors))`, and its gradient.
 
-    With `n_given`, that of the other rows conditional on the first so many.
+    With `n_given`, that of the other rows conditional on the first so many. With `drift`, the restricted likelihood:
+    that of what columns with unknown coefficients cannot explain, of all rows.
 
     Parameters
     ----------
@@ -35,6 +42,8 @@ def kernel_log_likelihood(
         Centred targets, independent of each other.
     noise_factors : ndarray of shape (n,) or None
         Factors of the noise variance; None is 1 everywhere.
+    drift : ndarray of shape (n, p) or None
+        Independent columns.
 
     Returns
     -------
@@ -46,10 +55,9 @@ def kernel_log_likelihood(
     LinAlgError
         Where the covariance matrix is not positive definite.
     """
-    factors = None if noise_factors is None else noise_factors[None]
-    return Stack(squared_differences(X[None], kernel.length_scales.shape[1] > 1), y[None], factors, n_given)(
-        kernel, noise_variance
-    )
+    squares = squared_differences(X[None], kernel.length_scales.shape[1] > 1)
+    factors, columns = (None if each is None else each[None] for each in (noise_factors, drift))
+    return Stack(squares, y[None], factors, n_given, drift=columns)(kernel, noise_variance)
 
 
 def squared_differences(X: Floats, by_column: bool) -> Floats:
@@ -86,6 +94,7 @@ class Stack:
     n_given : int
     shares : ndarray of shape (B,) or None
         Factors of the terms of the sum.
+    drift : ndarray of shape (B, n, p) or None
     """
 
     squares: Floats
@@ -93,6 +102,7 @@ class Stack:
     noise_factors: Floats | None = None
     n_given: int = 0
     shares: Floats | None = None
+    drift: Floats | None = None
 
     def __call__(self, kernel: Kernel, noise_variance: float) -> tuple[float, Floats]:
         """Value, and gradient (J * q + J + 1,)."""
@@ -115,7 +125,7 @@ class Stack:
         noise = noise_variance if self.noise_factors is None else noise_variance * self.noise_factors
         K[:, diagonal] += noise
         shares = np.ones(len(K)) if self.shares is None else self.shares
-        value = sum(share * self._overwritten(K[i], self.y[i]) for i, share in enumerate(shares))
+        value = sum(share * self._overwritten(K[i], i) for i, share in enumerate(shares))
         K *= shares[:, None]
         lengths, variances = np.empty((len(components), q)), np.empty(len(components))
         on_diagonal = K[:, diagonal]
@@ -126,20 +136,29 @@ class Stack:
         noise_gradient = 0.5 * float(np.sum(on_diagonal * noise))
         return float(value), np.concatenate([lengths.ravel(), variances, [noise_gradient]])
 
-    def _overwritten(self, K: Floats, y: Floats) -> float:
-        """Log likelihood for a packed covariance matrix, overwritten with `M`.
+    def _overwritten(self, K: Floats, i: int) -> float:
+        """Log likelihood of a set of points for its packed covariance matrix, overwritten with `M`.
 
         A derivative is half the sum of `M * dK`; `M = sum_t alpha_t alpha_t' - k K^-1`, less that of the given rows.
+        With a drift `K^-1` is less the square of further columns.
         """
-        (n, k), n_given, diagonal = y.shape, self.n_given, linalg.packed_diagonal(len(y))
+        y, n_given = self.y[i], self.n_given
+        (n, k), diagonal = y.shape, linalg.packed_diagonal(len(y))
         if not linalg.packed_cholesky(K, n):
             raise LinAlgError("The covariance matrix is not positive definite.")
         log_determinant = 2.0 * float(np.sum(np.log(K[diagonal[n_given:]])))
         half = linalg.packed_solve(K, np.array(y, dtype=np.float64, order="F"))
+        n_free, further = n - n_given, None
+        if self.drift is not None:
+            Q, R = np.linalg.qr(linalg.packed_solve(K, np.array(self.drift[i], dtype=np.float64, order="F")))
+            half = half - Q @ (Q.T @ half)
+            log_determinant += 2.0 * float(np.sum(np.log(np.abs(np.diagonal(R)))))
+            n_free, further = n - Q.shape[1], k**0.5 * Q
         own = half[n_given:].copy()
-        value: float = -0.5 * (float(np.vdot(own, own)) + k * (log_determinant + (n - n_given) * LOG_2PI))
+        value: float = -0.5 * (float(np.vdot(own, own)) + k * (log_determinant + n_free * LOG_2PI))
         if n_given == 0:
-            alpha = linalg.packed_solve(K, half, transposed=True)
+            roots = half if further is None else np.column_stack([half, further])
+            alpha = linalg.packed_solve(K, np.asfortranarray(roots), transposed=True)
             linalg.packed_rank_update(linalg.packed_inverse(K, n), alpha, -k)
             return value
         # Inverses of all rows and of those given differ by U' U, with U the last rows of the inverse factor.

@@ -17,9 +17,11 @@ from ..common.types import Floats
 from ..common.warnings import warn
 from ..hyperparameters.learning import Learned, LearningRequest
 from ..reporting.report import Report
+from ..solvers.drift import Coefficients
 from . import graded
 from .centers import Placement
 from .choices import Candidate, Choice, exact
+from .drift import find_coefficients
 from .engine import Engine
 from .frame import Frame
 from .global_part import GlobalPart
@@ -39,8 +41,16 @@ class TrainingData(Protocol):
         """Number of columns."""
 
     @property
+    def n_drift(self) -> int | None:
+        """Number of drift columns, which are further targets; None where the mean of the targets is taken out."""
+
+    @property
+    def groups(self) -> tuple[slice, ...]:
+        """Drift columns whose coefficients share a prior variance, which is to be learnt."""
+
+    @property
     def mean(self) -> Array:
-        """Weighted mean of the targets, (k,)."""
+        """What is taken out of the targets: their weighted mean (k,), or with drift columns zeros (k + p,)."""
 
     @property
     def weight(self) -> float:
@@ -115,6 +125,8 @@ class FittedLocal:
         Long scales, where local models are left with the short ones.
     exact_mean : ExactMean or None
         The mean, where it is not left to the local models.
+    drift : Coefficients or None
+        Of drift columns, which are targets after those given, `y` being (n, k + p) here; None without a drift.
     """
 
     learned: Learned
@@ -126,17 +138,26 @@ class FittedLocal:
     report: Report
     global_part: GlobalPart | None = None
     exact_mean: ExactMean | None = None
+    drift: Coefficients | None = None
 
     @property
     def centers(self) -> Array:
         """Centres in the units of the data, (C, d)."""
         return self.frame.positions(self.predictor.placement.centers)
 
-    def predict(self, X: Array, with_variance: bool, blend: bool) -> tuple[Array, Array]:
+    def predict(self, X: Array, with_variance: bool, blend: bool, columns: Floats | None = None) -> tuple[Array, Array]:
         """Means (m, k), less the mean of the targets, and latent variances (m,) at points (m, d).
 
-        With `blend` they are continuous from centre to centre.
+        With `blend` they are continuous from centre to centre. With a drift, `columns` (m, p) are those of the points.
         """
+        mean, variance = self.predict_targets(X, with_variance, blend)
+        if self.drift is None or columns is None:
+            return mean, variance
+        k = mean.shape[1] - self.drift.size
+        return self.drift.completed(mean[:, :k], variance, columns - mean[:, k:], with_variance)
+
+    def predict_targets(self, X: Array, with_variance: bool, blend: bool) -> tuple[Array, Array]:
+        """The same by the process alone, at known coefficients, for all targets, drift columns included."""
         mean, variance = self.predict_all(self.frame.points(X), with_variance, blend)
         # Targets were stored less an offset, and the last column answers for a constant: so any mean can be taken out.
         return mean[:, :-1] - mean[:, -1:] * (self.y_mean - self.frame.offset), variance
@@ -163,11 +184,21 @@ class FittedLocal:
             predictor = self.predictor.updated(*rows, forget)
         else:
             predictor, parts = self._updated_whole(*rows, forget)
+        if self.drift is not None:
+            whole = replace(self, predictor=predictor, **parts)
+            parts["drift"] = replace(whole.found_coefficients(self.drift.size), prior=self.drift.prior)
         before, added = 0.0 if forget else self.weight, float(len(y) if weights is None else weights.sum())
         mean = self.y_mean  # stays where all was forgotten
-        if added > 0:
+        if added > 0 and self.drift is None:
             mean = (mean * before + weighted_mean(y, weights) * added) / (before + added)
         return replace(self.with_predictor(predictor, mean, before + added), **parts)
+
+    def found_coefficients(self, n_drift: int) -> Coefficients:
+        """What the data say of so many drift columns."""
+        kernel = self.frame.kernel if self.global_part is None else self.global_part.kernel
+        n_jobs = getattr(self.predictor.engine, "n_jobs", None)
+        given = (kernel, self.global_part, self.exact_mean, self.predictor, self.training_set())
+        return find_coefficients(*given, n_drift, n_jobs)
 
     def training_set(self) -> TrainingSet:
         """Points, targets less the offset and noise variances, on the host."""
@@ -258,7 +289,7 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
     clock.lap("fitting")
     spacing = choice.candidate.finite_spacing
     _warn(request, choice, covered)
-    return FittedLocal(
+    fitted = FittedLocal(
         learned,
         frame,
         data.mean,
@@ -269,6 +300,13 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
         framed.part,
         exact_mean,
     )
+    if data.n_drift is not None:
+        drift = fitted.found_coefficients(data.n_drift)
+        if data.groups:
+            drift = drift.with_learnt_prior(data.groups, learned.kernel.variance + learned.noise_variance)
+        fitted = replace(fitted, drift=drift)
+        clock.lap("drift")
+    return fitted
 
 
 def _is_measured(request: LocalRequest, choice: Choice, covered: float) -> bool:

@@ -47,6 +47,8 @@ class GlobalPart:
         `Phi' C^-1 y`, with the targets of `TrainingSet`.
     spread : ndarray of shape (D, r)
         Turns features into further targets `Phi @ spread`, whose squares add up to the variance that is due to `beta`.
+    squares : ndarray of shape (k + 1, k + 1) or None
+        `y' C^-1 y`; None where it is not known.
     """
 
     features: tuple[DomainFeatures, ...]
@@ -54,6 +56,7 @@ class GlobalPart:
     gram: Floats
     cross: Floats
     spread: Floats
+    squares: Floats | None = None
 
     @property
     def n_components(self) -> int:
@@ -121,12 +124,14 @@ class GlobalPart:
         if not self._covers(data.X):
             return self._made_anew(data, n_jobs)
         gram, cross = (self.gram, self.cross) if n_before else (np.zeros_like(self.gram), np.zeros_like(self.cross))
+        squares = self.squares if n_before else np.zeros((cross.shape[1],) * 2)
         if len(data.X) > n_before:
             blocks = make_blocks(data.X, CELL_POINTS, N_EARLIER, np.random.RandomState(0), n_jobs, n_before)
             sums = _sums(self.features, self.kernel, data.X, data.y, data.noise, blocks, n_jobs)
             D = self.n_components
             gram, cross = gram + sums[:D, :D], cross + sums[:D, D:]
-        return replace(self, gram=gram, cross=cross, spread=_spread(gram))
+            squares = None if squares is None else squares + sums[D:, D:]
+        return replace(self, gram=gram, cross=cross, spread=_spread(gram), squares=squares)
 
     def _covers(self, X: Floats) -> bool:
         """Whether the features are right at all points (n, d)."""
@@ -260,4 +265,5 @@ def _assembled(
     gram, cross = sums[:D, :D], sums[:D, D:]
     low, high = features[0].low, features[0].high
     places = np.concatenate([X[rng.choice(len(X), 500)], rng.uniform(low, high, (500, X.shape[1]))])
-    return GlobalPart(features, kernel, gram, cross, _largest(_spread(gram), _rows(features, places), allowed))
+    spread = _largest(_spread(gram), _rows(features, places), allowed)
+    return GlobalPart(features, kernel, gram, cross, spread, sums[D:, D:])

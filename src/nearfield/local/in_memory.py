@@ -29,16 +29,22 @@ NEIGHBOURS_COST = 2e5  # operations per point, of a hundred neighbours
 
 @dataclass(frozen=True, eq=False)
 class InMemory:
-    """Points (n, d), targets (n, k), weights (n,) or None; see `TrainingData`."""
+    """Points (n, d), targets (n, k), weights (n,) or None, drift columns (n, p) if any; see `TrainingData`.
+
+    `groups` are those of the drift columns whose coefficients share a prior variance, which is to be learnt.
+    With drift columns, of which there may be 0, no mean is taken out of the targets.
+    """
 
     X: Floats
     y: Floats
     weights: Floats | None
+    drift: Floats | None = None
+    groups: tuple[slice, ...] = ()
 
     def __post_init__(self) -> None:
         memory.require(
             # copies in other units, and an index of neighbours
-            8.0 * len(self.X) * (6 * self.X.shape[1] + 4 * self.y.shape[1] + 8),
+            8.0 * len(self.X) * (6 * self.X.shape[1] + 4 * (self.y.shape[1] + (self.n_drift or 0)) + 8),
             f"A local model of {len(self.X)} samples",
             "Data that stay in a file or on a cluster take less: see nearfield.sources.",
         )
@@ -48,9 +54,21 @@ class InMemory:
         """See `TrainingData`."""
         return int(self.X.shape[1])
 
+    @property
+    def n_drift(self) -> int | None:
+        """See `TrainingData`."""
+        return None if self.drift is None else int(self.drift.shape[1])
+
+    @property
+    def targets(self) -> Floats:
+        """Targets of the local models: those given, and drift columns, (n, k + p)."""
+        return self.y if self.drift is None else np.column_stack([self.y, self.drift])
+
     @cached_property
     def mean(self) -> Floats:
         """See `TrainingData`."""
+        if self.drift is not None:
+            return np.zeros(self.y.shape[1] + self.drift.shape[1])
         mean: Floats = weighted_mean(self.y, self.weights)
         return mean
 
@@ -61,11 +79,13 @@ class InMemory:
 
     def learn(self, request: LearningRequest, rng: np.random.RandomState) -> Learned:
         """See `TrainingData`."""
-        return learn_hyperparameters(self.X, self.y - self.mean, self.weights, request, rng)
+        y = self.y - self.mean[: self.y.shape[1]]
+        return learn_hyperparameters(self.X, y, self.weights, request, rng, drift=self.drift)
 
     def in_frame(self, frame: Frame) -> FramedArrays:
         """See `TrainingData`."""
-        return FramedArrays(frame, TrainingSet.of(*frame.rows(self.X, self.y, self.weights)))
+        rows = frame.rows(self.X, self.targets, self.weights)
+        return FramedArrays(frame, TrainingSet.of(*rows), n_drift=self.n_drift or 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +98,14 @@ class FramedArrays:
     data : TrainingSet
     part : GlobalPart or None
         Long scales that local models leave out.
+    n_drift : int
+        Number of targets that are drift columns: the last ones before the constant.
     """
 
     frame: Frame
     data: TrainingSet
     part: GlobalPart | None = None
+    n_drift: int = 0
 
     def split(self, request: LocalRequest, rng: np.random.RandomState) -> FramedArrays:
         """See `FramedData`."""
@@ -121,7 +144,8 @@ class FramedArrays:
     def choose(self, request: LocalRequest, rng: np.random.RandomState, exact_mean: bool) -> Choice:
         """See `FramedData`."""
         limit = np.inf if exact_mean or not request.is_free else self._cost_of_mean
-        left = replace(self.data, y=self._targets[:, -self.data.y.shape[1] :])
+        y = self._targets[:, -self.data.y.shape[1] :]
+        left = replace(self.data, y=np.column_stack([y[:, : -1 - self.n_drift], y[:, -1]]) if self.n_drift else y)
         places = None if request.places is None else self.frame.points(request.places)
         if request.onto is not None:
             request = replace(request, onto=self._in_length_scales(request.onto))

@@ -59,8 +59,12 @@ def left_out(fitted: FittedLocal, n_jobs: int | None, rows: Integers | None = No
         # Local models may have chosen to be less precise in their variances.
         residuals = fitted.exact_mean.weights[rows] * fitted.exact_mean.left_out_variances(variances, rows)[:, None]
     shift = as_doubles(fitted.y_mean) - as_doubles(fitted.frame.offset)
+    residuals = residuals[:, :-1] - residuals[:, -1:] * shift
+    if fitted.drift is not None:
+        k = residuals.shape[1] - fitted.drift.size
+        residuals, variances = fitted.drift.left_out(residuals[:, :k], variances, residuals[:, k:])
     latent: Floats = np.maximum(variances - data.noise[rows], 0.0)
-    return residuals[:, :-1] - residuals[:, -1:] * shift, latent
+    return residuals, latent
 
 
 def _on_host(predictor: LocalPredictor) -> LocalPredictor:

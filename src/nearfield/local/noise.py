@@ -7,8 +7,9 @@ what remains to be said of sizes and tails becomes the `NoiseModel`, and its pro
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from sklearn.neighbors import KDTree
@@ -44,7 +45,7 @@ FIELD_ROUNDS = 2  # of refits with noise of local size
 class Learnt(InMemory):
     """Training data whose hyperparameters are known."""
 
-    learned: Learned
+    learned: Learned = field(kw_only=True)
 
     def learn(self, request: LearningRequest, rng: np.random.RandomState) -> Learned:  # noqa: ARG002
         """See `TrainingData`."""
@@ -176,8 +177,8 @@ class _State:
         mean = float(np.mean(factors))
         learned = replace(self.fitted.learned, noise_variance=self.fitted.learned.noise_variance * mean)
 
-        def known(X: Floats, y: Floats, weights: Floats | None) -> InMemory:
-            return Learnt(X, y, weights, learned)
+        def known(X: Floats, y: Floats, weights: Floats | None, *drift: Any) -> InMemory:
+            return Learnt(X, y, weights, *drift, learned=learned)
 
         return self._refitted(known, self.outliers, factors / mean, refit)
 
@@ -189,7 +190,7 @@ class _State:
         weights = self.outliers / factors
         weights = weights if self.data.weights is None else weights * self.data.weights
         before = self.fitted if self.fitted.exact_mean is None else replace(self.fitted, exact_mean=None)
-        after = before.updated(self.data.X, self.data.y, weights, True)
+        after = before.updated(self.data.X, self.data.targets, weights, True)
         old, new = (
             (self if fitted is self.fitted else replace(self, fitted=fitted)).residuals(rows)
             for fitted in (before, after)
@@ -199,7 +200,8 @@ class _State:
     def _refitted(self, make: Callable[..., InMemory], outliers: Floats, factors: Floats, refit: Refit) -> _State:
         weights = outliers / factors
         weights = weights if self.data.weights is None else weights * self.data.weights
-        return _State(refit(make(self.data.X, self.data.y, weights)), self.data, outliers, factors)
+        data = make(self.data.X, self.data.y, weights, self.data.drift, self.data.groups)
+        return _State(refit(data), self.data, outliers, factors)
 
 
 def _without_outliers(state: _State, rows: Integers, refit: Refit) -> _State:

@@ -26,6 +26,7 @@ _LARGEST_INTEGER = 2**63
 _SMALLEST, _LARGEST = 1e-100, 1e100  # of what is squared and divided by: lengths
 _LEAST_VARIANCE, _MOST_VARIANCE = 1e-304, 1e304  # squares of all targets that can be fitted
 _DEEPEST = 4
+_MOST_FACTORS = 2  # columns whose product is a column of a drift
 _MOST_LATTICE = 5000  # length scales along a side of a domain, beyond any number of features
 _FARTHEST = 10 * FARTHEST  # of points in units of the length scale, whose squared distances must not overflow
 
@@ -253,7 +254,41 @@ def _is_global_part(f: Any) -> bool:
         and len(f.cross) == D
         and f.spread.ndim == 2
         and len(f.spread) == D
+        and (getattr(f, "squares", None) is None or f.squares.shape == f.cross.shape[1:] * 2)
     )
+
+
+def _is_design(f: Any) -> bool:
+    n = len(np.atleast_1d(f.middle))
+    inside = all(len(t.columns) <= _MOST_FACTORS and all(0 <= j < n for j in t.columns) for t in f.terms)
+    fits = f.middle.shape == f.unit.shape == (n,) and len(f.names) == len(f.terms) == len(set(f.terms)) > 0
+    return bool(fits and inside and are_positive(f.unit) and all(len(t.columns) == 1 or t.level < 0 for t in f.terms))
+
+
+def _is_encoding(f: Any) -> bool:
+    names = f.names is None or (len(f.names) == f.n_columns == len(set(f.names)))
+    columns = {str(j) for j in f.used}
+    return bool(
+        names
+        and f.n_columns >= 1
+        and all(0 <= j < f.n_columns for j in f.used)
+        and set(f.levels) <= columns
+        and all(len(set(levels)) == len(levels) >= 2 for levels in f.levels.values())
+    )
+
+
+def _are_roles(f: Any) -> bool:
+    return bool(
+        f.coordinates
+        and len(set(f.coordinates)) == len(f.coordinates)
+        and {*f.coordinates, *f.drift_columns} <= set(f.encoding.used)
+        and (f.design is None or len(f.design.middle) == f.encoding.n_columns)
+    )
+
+
+def _are_coefficients(f: Any) -> bool:
+    p = f.gram.shape[0]
+    return bool(f.gram.shape == (p, p) and f.cross.ndim == 2 and len(f.cross) == p and (np.diagonal(f.gram) >= 0).all())
 
 
 def _is_noise_model(f: Any) -> bool:
@@ -287,6 +322,10 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "Plan": lambda f: (f.radius is None or are_positive(f.radius)) and (getattr(f, "count", None) or 1) >= 1,
     "Depth": lambda f: f.excess >= 0 and f.most >= 1 and f.noise >= 0,
     "DomainFeatures": _is_domain,
+    "Design": _is_design,
+    "Encoding": _is_encoding,
+    "Roles": _are_roles,
+    "Coefficients": _are_coefficients,
     "GlobalPart": _is_global_part,
     "Target": lambda f: f.kind in KINDS[:-1] and are_positive(f.unit) and 0 <= f.power <= 2,
     "NoiseModel": _is_noise_model,

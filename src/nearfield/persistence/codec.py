@@ -18,7 +18,9 @@ from ..common.distribution import Calibration
 from ..common.sphere import Sphere
 from ..common.targets import Target
 from ..common.types import Floats
+from ..estimators.columns import Encoding, Roles
 from ..features import FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures
+from ..features.design import Design, Term
 from ..features.domain import DomainFeatures
 from ..features.fourier import DenseFrequencies, StructuredFrequencies
 from ..features.maclaurin import MaclaurinMap
@@ -36,6 +38,7 @@ from ..local.moments import MomentSums
 from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
 from ..reporting.report import Report
+from ..solvers.drift import Coefficients
 from ..solvers.factors import Cholesky
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.statistics import Statistics
@@ -97,6 +100,7 @@ _KINDS = {
             _plain, (Kernel, OnBound, Learned, Plan, Report, Statistics, Lattice, Placement, Depth, MomentSums, Sphere)
         ),
         *map(_plain, (DomainFeatures, GlobalPart, NoiseModel, NoiseField, Calibration)),
+        *map(_plain, (Term, Design, Encoding, Roles, Coefficients)),
         *map(_plain, (MaclaurinMap, DenseSketch, TensorSRHT, DenseFrequencies, StructuredFrequencies)),
         _Kind(Target, _fields_of_target, Target),
         # What follows from the rest is left out, and made again.

@@ -25,6 +25,7 @@ from ..common.targets import Target
 from ..common.types import Floats
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from ..estimators.base import GPRegressor
+from ..estimators.columns import Roles
 from ..hyperparameters.learning import Learned
 from ..hyperparameters.noise import NoiseModel
 from ..kernels import Kernel
@@ -39,7 +40,8 @@ from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
 from ..local.predictor import LocalPredictor
 from ..reporting.report import Report
-from ..solvers.factors import LOG_2PI
+from ..solvers.drift import Coefficients, UniversalKriging
+from ..solvers.factors import LOG_2PI, Cholesky
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
 from ..solvers.statistics import Statistics
@@ -74,6 +76,9 @@ _OPTIONAL: dict[str, Any] = {
     "noise_model_": NoiseModel,
     "_stated_noise": Floats | None,
     "target_": Target,
+    "_roles": Roles | None,
+    "_points": Floats | None,
+    "_trend": Floats | None,
 }
 _LOCAL: dict[str, Any] = {
     "_offset": Floats,
@@ -109,6 +114,10 @@ _OPTIONAL_PARTS: dict[str, Any] = {
     "global_part": GlobalPart | None,
     "exact_weights": Floats | None,
     "solved_signs": Floats | None,
+    "drift": Coefficients | None,
+    "drift_columns": Floats | None,
+    "drift_mean": Floats | None,
+    "drift_prior": Floats | None,
 }
 _MOST_THREADS = 4096
 _WRONG = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
@@ -310,11 +319,15 @@ def _parts(model: Any) -> dict[str, Any]:
             "global_part": part,
             "exact_weights": None if exact is None else exact.weights,
             "solved_signs": None if exact is None else exact.solved_signs,
+            "drift": model._fitted.drift,
         }
     if isinstance(model, ExactGPRegressor):
-        q = model._posterior
+        q, whole = model._process, model._posterior
         likelihood = model.log_marginal_likelihood()
-        return {"X": q.X, "noise": q.noise, "coefficients": q.coefficients, "log_likelihood": likelihood}
+        parts = {"X": q.X, "noise": q.noise, "coefficients": q.coefficients, "log_likelihood": likelihood}
+        if isinstance(whole, UniversalKriging):
+            parts |= {"drift_columns": whole.F, "drift_mean": whole.drift.mean, "drift_prior": whole.drift.prior}
+        return parts
     return {}
 
 
@@ -343,6 +356,7 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
                 for stored in models
             ]
         part, weights, signs = (parts.pop(name, None) for name in ("global_part", "exact_weights", "solved_signs"))
+        drift = parts.pop("drift", None)
         data, kernel = parts["data"], parts["plan"].kernel
         if part is not None:
             parts["data"] = replace(data, y=part.restored(data.X, data.y[:, :-1]))
@@ -353,8 +367,9 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
         exact = None if weights is None else ExactMean.of(kernel, part, data.X, weights, model.n_jobs, signs)
         learned = getattr(model, "learned_", None) or Learned(model.kernel_, model.noise_variance_)
         weight = float(predictor.n_samples) if weight is None else weight
+        y_mean = model.y_mean_ if drift is None else np.zeros(len(model.y_mean_) + drift.size)
         fitted = FittedLocal(
-            learned, frame, model.y_mean_, weight, model.spacing_, predictor, model.report_, part, exact
+            learned, frame, y_mean, weight, model.spacing_, predictor, model.report_, part, exact, drift
         )
         model._store(fitted)
         for name, plain in (("noise_model_", NoiseModel()), ("_stated_noise", None), ("target_", Target())):
@@ -365,10 +380,20 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
         n, k = coefficients.shape
         memory.require(8.0 * n**2 * 2.2, "The exact Gaussian process", "Load it on a machine with more.")
         factor = KernelSpace.factorise(model.kernel_, X, noise)
+        assert isinstance(factor, Cholesky)
+        model._left_out, F = None, parts.get("drift_columns")
+        if F is not None:
+            squares = np.sum((np.tril(factor.lower).T @ coefficients) ** 2, axis=0)
+            process, solved = KernelSpace(model.kernel_, X, noise, factor, coefficients, squares), factor.solve(F)
+            gram, mean, prior = F.T @ solved, parts["drift_mean"], parts.get("drift_prior")
+            cross = gram @ mean if prior is None else gram @ mean + prior[:, None] * mean
+            if prior is not None:
+                process = replace(process, quadratic=squares + prior @ mean**2)
+            model._posterior = UniversalKriging(process, F, solved, Coefficients(gram, cross, prior))
+            return
         # A file tells the likelihood of all targets together, and each gets an equal share of it.
         share = -2 * parts["log_likelihood"] / k - factor.log_determinant() - n * LOG_2PI
         model._posterior = KernelSpace(model.kernel_, X, noise, factor, coefficients, np.full(k, share))
-        model._left_out = None
     else:
         model._condition(model.statistics_)
 
@@ -395,10 +420,40 @@ def _check_shared(model: Any) -> None:
     require(kernel.length_scales.shape[1] in (1, inner) and 0 <= model.noise_variance_ < np.inf)
     require(not hasattr(model, "learned_") or model.learned_.kernel.length_scales.shape[1] in (1, inner))
     require(len(getattr(model, "feature_names_in_", range(d))) == d)
+    _check_roles(model)
     conform(model.n_jobs, int | None)
     require(model.n_jobs != 0 and abs(model.n_jobs or 1) <= _MOST_THREADS)
     for name in ("ard", "blend", "correction", "open_centers"):
         conform(getattr(model, name, False), bool)
+
+
+def _n_drift(model: Any) -> int:
+    """Number of drift columns."""
+    roles = model._roles
+    return 0 if roles is None else roles.n_drift + (0 if roles.groups is None else len(roles.groups.names))
+
+
+def _check_roles(model: Any) -> None:
+    roles, points, trend, p = model._roles, model._points, model._trend, _n_drift(model)
+    require((points is None or roles is not None) and (trend is None) == (p == 0))
+    require(points is not None or roles is None or isinstance(model, FeatureGPRegressor))
+    require(trend is None or trend.shape == (p, len(model.y_mean_)))
+    if roles is not None:
+        require(roles.encoding.n_columns == model.n_features_in_)
+    if points is not None:
+        require(points.ndim == 2 and points.shape[1] == model.n_features_in_)
+        for j, levels in roles.encoding.levels.items():
+            most = len(levels) + (int(j) in roles.encoding.groups)
+            require(np.all((points[:, int(j)] >= 0) & (points[:, int(j)] < most)))
+    if p and roles.design is not None:
+        require(np.isfinite(roles.design.to_given).all())
+    if roles is not None:
+        n_columns = sum(len(roles.encoding.levels[str(j)]) + 1 for j in roles.encoding.groups)
+        require(n_columns == (0 if roles.groups is None else len(roles.groups.names)))
+
+
+def _check_prior(prior: Any, p: int) -> None:
+    require(prior is None or (prior.shape == (p,) and np.all(prior >= 0)))
 
 
 def _check_exact(model: Any, parts: dict[str, Any]) -> None:
@@ -406,6 +461,12 @@ def _check_exact(model: Any, parts: dict[str, Any]) -> None:
     require(X.ndim == 2 and len(X) and X.shape[1] == model._n_inner and noise.shape == (len(X),))
     require(parts["coefficients"].shape == (len(X), len(model.y_mean_)) and np.all(noise >= 0))
     require(not np.isnan(model.kernel_.length_scales).any())
+    p, F, mean = _n_drift(model), parts.get("drift_columns"), parts.get("drift_mean")
+    require((F is None) == (mean is None) == (p == 0))
+    if F is not None and mean is not None:
+        require(F.shape == (len(X), p) and mean.shape == (p, len(model.y_mean_)))
+        _check_prior(parts.get("drift_prior"), p)
+    require(model._points is None or len(model._points) == len(X))
 
 
 def _check_features(model: Any) -> None:
@@ -413,13 +474,18 @@ def _check_features(model: Any) -> None:
     require(sums.gram.shape == (model._width, model._width) and sums.cross.shape == (model._width, k + 1))
     maps = model.feature_map_ if isinstance(model.feature_map_, list) else [model.feature_map_]
     require(model._offset.shape == (k,) and all(m.n_features_in_ == d for m in maps))
-    require(model._rows(np.zeros((1, d))).shape == (model._width, 1))
+    require(model._rows(np.zeros((1, d + _n_drift(model)))).shape == (model._width, 1))
 
 
 def _check_local(model: Any, parts: dict[str, Any]) -> None:
     """What a local model relies on besides; features are tried at one point, which shows whether their parts fit."""
     d, k = model._n_inner, len(model.y_mean_)
-    plan, data, placement = parts["plan"], parts["data"], parts["placement"]
+    plan, data, placement, drift = parts["plan"], parts["data"], parts["placement"], parts.get("drift")
+    require((0 if drift is None else drift.size) == _n_drift(model) and (drift is None or drift.cross.shape[1] == k))
+    require(drift is None or np.isfinite(drift.root).all())
+    _check_prior(None if drift is None else drift.prior, 0 if drift is None else drift.size)
+    require(model._points is None or len(model._points) == len(data.X))
+    k += 0 if drift is None else drift.size  # drift columns are further targets
     require(data.X.shape[1] == d == placement.centers.shape[1] and data.y.shape[1] == k + 1)
     require(parts["offset"].shape == (k,) and parts["unit"].shape in ((1,), (d,)) and are_positive(parts["unit"]))
     require(plan.kernel.length_scales.shape[1] in (1, d) and not np.isnan(plan.kernel.length_scales).any())

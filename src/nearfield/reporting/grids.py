@@ -15,7 +15,7 @@ from ..common.progress import display
 from ..common.sphere import LATITUDES, LONGITUDES, degree_columns
 from ..common.types import Booleans, Floats
 from ..common.validation import as_numbers, is_whole
-from .inputs import column_names, given_or_training, predict_in_chunks
+from .inputs import column_names, coordinate_columns, given_or_training, levels_of, predict_in_chunks
 from .masks import are_inside, distances_to_data
 
 
@@ -158,19 +158,32 @@ def _sides(model: Any, names: list[str], axes: Any, size: Any, spacing: Any) -> 
     given = _by_name(axes, names, "axes")
     sizes = _by_name(size, names, "size") if isinstance(size, Mapping) else dict.fromkeys(names, size)
     spacings = _by_name(spacing, names, "spacing") if isinstance(spacing, Mapping) else dict.fromkeys(names, spacing)
-    points, sides = None, {}
+    points, sides, coded = None, {}, levels_of(model)
     for j, name in enumerate(names):
         value = given.get(name)
         if value is None:
             if points is None:
                 points = given_or_training(model, None, f"axes, with coordinates of {name!r}")
-            value = (points[:, j].min(), points[:, j].max())
-            if value[0] == value[1]:  # as the data hold the column, so does the grid
-                value = value[0]
+            low, high = points[:, j].min(), points[:, j].max()
+            if j in coded:
+                value = np.argmax(np.bincount(points[:, j].astype(np.int64)))
+            elif j not in coordinate_columns(model):  # a covariate is held, unless it is asked for
+                value = np.median(points[:, j])
+            else:
+                value = low if low == high else (low, high)  # as the data hold the column, so does the grid
+        if j in coded and isinstance(value, str):
+            value = _level(name, value, coded[j])
         if isinstance(value, tuple) and len(value) == 2:
             value = _between(name, *value, sizes.get(name, 100), spacings.get(name))
         sides[name] = _numbers(name, value)
     return sides
+
+
+def _level(name: str, value: str, levels: tuple[str, ...]) -> float:
+    """Number of a category."""
+    if value not in levels:
+        raise ValueError(f"Column {name!r} has the categories {', '.join(map(repr, levels))}. Got {value!r}.")
+    return float(levels.index(value))
 
 
 def _numbers(name: str, value: Any) -> Floats:

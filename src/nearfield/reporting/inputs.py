@@ -22,12 +22,40 @@ def column_names(model: Any) -> list[str]:
     return [f"x{j}" for j in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
 
+def coordinate_columns(model: Any) -> list[int]:
+    """Numbers of the columns that the process lives in."""
+    roles = getattr(model, "_roles", None)
+    return list(range(model.n_features_in_)) if roles is None else list(roles.coordinates)
+
+
+def sphere_columns(model: Any) -> tuple[int, int] | None:
+    """Numbers of the columns of longitude and latitude; None where the process lives in a plane."""
+    sphere = getattr(model, "_sphere", None)
+    if sphere is None:
+        return None
+    columns = coordinate_columns(model)
+    return columns[sphere.longitude], columns[sphere.latitude]
+
+
+def levels_of(model: Any) -> dict[int, tuple[str, ...]]:
+    """Categories of the columns that hold some, which points have the numbers of."""
+    roles = getattr(model, "_roles", None)
+    return {} if roles is None else {int(j): levels for j, levels in roles.encoding.levels.items()}
+
+
+def used_columns(model: Any) -> list[int]:
+    """Numbers of the columns that matter to a model."""
+    roles = getattr(model, "_roles", None)
+    return list(range(model.n_features_in_)) if roles is None else list(roles.encoding.used)
+
+
 def named_length_scales(model: Any, columns: Sequence[str] | None = None) -> tuple[list[str], Floats]:
     """Names (q) of what length scales belong to, and these (J, q); a single name where one is for all columns.
 
     Longitude and latitude share one, in km.
     """
     names, scales = list(columns or column_names(model)), np.asarray(model.kernel_.length_scales)
+    names = [names[j] for j in coordinate_columns(model)]
     sphere = getattr(model, "_sphere", None)
     if sphere is not None:
         others = [names[j] for j in sphere.others(len(names))]
@@ -112,13 +140,14 @@ def padded_ranges(points: Floats, share: float = 0.02, model: Any = None) -> lis
     for low, high in zip(points.min(axis=0), points.max(axis=0), strict=True):
         pad = share * (high - low) or 0.5 * max(abs(low), 1.0)
         ranges.append((float(low - pad), float(high + pad)))
-    sphere = getattr(model, "_sphere", None)
-    if sphere is not None:
-        west, east = ranges[sphere.longitude]
+    columns = None if model is None else sphere_columns(model)
+    if columns is not None:
+        longitude, latitude = columns
+        west, east = ranges[longitude]
         middle, half = (west + east) / 2, min((east - west) / 2, 180.0)
         if half > 170:  # all around
-            middle, half = sphere.meridian, 180.0
-        ranges[sphere.longitude] = middle - half, middle + half
-        south, north = ranges[sphere.latitude]
-        ranges[sphere.latitude] = max(south, -90.0), min(north, 90.0)
+            middle, half = model._sphere.meridian, 180.0
+        ranges[longitude] = middle - half, middle + half
+        south, north = ranges[latitude]
+        ranges[latitude] = max(south, -90.0), min(north, 90.0)
     return ranges

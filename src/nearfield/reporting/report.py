@@ -70,6 +70,8 @@ class Report:
         What left-out residuals say of the noise, in words; empty where they were not asked.
     target : str
         Transformation of the target, in words; empty where there is none.
+    drift : tuple of (name, value, standard error)
+        Coefficients of the drift for the first target; empty where it has no columns.
     left_out : dict
         Scores of left-out predictions of (a sample of) the training data: `rmse`, `nll`, `crps`, `coverage` of 95 %
         intervals, and the number of `samples`; empty where they were not asked.
@@ -109,6 +111,7 @@ class Report:
     metric: str = "euclidean"
     noise: str = ""
     target: str = ""
+    drift: tuple[tuple[str, float, float], ...] = ()
     left_out: dict[str, float] = field(default_factory=dict)
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
 

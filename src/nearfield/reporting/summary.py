@@ -60,9 +60,15 @@ def summarise(model: Any) -> Summary:
     table = _table_of_scales(names, scales, (), model.kernel_.variances / model.kernel_.variance)
     values = {name: getattr(model, f"{name}_") for name in HYPERPARAMETERS}
     unit = " km" if getattr(model, "_sphere", None) is not None else ""
+    coef = getattr(model, "drift_coef_", None)
     return Summary(
         f"Gaussian process of {counted(model.n_features_in_, 'column')}",
-        (("method", method), ("distance", distance), *_hyperparameters(values, table, unit)),
+        (
+            ("method", method),
+            ("distance", distance),
+            *_hyperparameters(values, table, unit),
+            *_drift(() if coef is None else coef.first_target()),
+        ),
     )
 
 
@@ -70,7 +76,8 @@ def summarise_report(report: Report) -> Summary:
     """Summary of a model, from its report."""
     if report.kind == FEATURES:  # there are no centres to speak of
         lines = (("method", report.method), ("distance", _distance(report)))
-        return Summary(f"{report.kind} of {counted(report.n_features, 'column')}", (*lines, *_reported_scales(report)))
+        further = (*_reported_scales(report), *_drift(report.drift))
+        return Summary(f"{report.kind} of {counted(report.n_features, 'column')}", (*lines, *further))
     return Summary(
         f"{report.kind} on {report.n_samples} samples of {counted(report.n_features, 'column')}",
         (
@@ -84,6 +91,7 @@ def summarise_report(report: Report) -> Summary:
                 else []
             ),
             *([("mean", EXACT_MEAN)] if report.exact_mean else []),
+            *_drift(report.drift),
             *([("target", f"transformed: {report.target}")] if report.target else []),
             *([("noise", report.noise)] if report.noise else []),
             *([("left out", _left_out(report))] if report.left_out else []),
@@ -105,6 +113,17 @@ def _hyperparameters(values: dict[str, Any], table: str = "", unit: str = "") ->
         if not (table and name == "length_scale")
     ]
     return [("hyperparameters", ", ".join(words)), *([("length scales", table)] if table else [])]
+
+
+def _drift(rows: Sequence[tuple[str, float, float]]) -> list[tuple[str, str]]:
+    """A table of coefficients."""
+    if not rows:
+        return []
+    cells = [("", "coefficient", "standard error"), *((n, number(v), number(e)) for n, v, e in rows[:MOST_SCALES])]
+    widths = [max(len(row[i]) for row in cells) for i in range(3)]
+    lines = [f"{a.ljust(widths[0])}  {b.rjust(widths[1])}  {c.rjust(widths[2])}" for a, b, c in cells]
+    left = len(rows) - MOST_SCALES
+    return [("drift", "\n".join([*lines, *([f"and {left} more columns: see drift_coef_"] if left > 0 else [])]))]
 
 
 def _reported_scales(report: Report) -> list[tuple[str, str]]:

@@ -17,6 +17,7 @@ class FeatureSpace:
     """Posterior of the coefficients of `D` features (Eq. 2), or of several models side by side.
 
     With `A = diag(precision) + sum w phi phi'` and `B = sum w phi t'`: mean `phi' A^-1 B`, variance `phi' A^-1 phi`.
+    A precision of 0 is that of a drift column, of whose coefficient nothing is known before.
     Arrays are NumPy's, or tensors, which may have leading dimensions, shape (...): one model for each set of points.
     The last target is the constant 1; see `Statistics`.
     """
@@ -57,8 +58,18 @@ class FeatureSpace:
         xp = namespace(self.cross)
         squares = xp.linalg.diagonal(self.targets).clip(min=0.0)
         explained = column_products(self.cross, self.coefficients)
-        prior = xp.sum(xp.log(xp.astype(self.precision, xp.float64)))
-        return log_density(squares - explained, self.factor.log_determinant() - prior - self.log_weight, self.n)
+        precision, n = xp.astype(self.precision, xp.float64), self.n
+        if isinstance(precision, np.ndarray) and not precision.all():  # the likelihood is restricted then
+            n, precision = n - int(np.count_nonzero(precision == 0)), precision[precision > 0]
+        prior = xp.sum(xp.log(precision))
+        return log_density(squares - explained, self.factor.log_determinant() - prior - self.log_weight, n)
+
+    def without_drift(self, p: int) -> FeatureSpace:
+        """The model of the features before the last `p`, at the means of the coefficients of these."""
+        gram, D = self.statistics().gram, len(self.precision) - p
+        cross = self.cross[:D] - gram[D:, :D].T @ self.coefficients[D:]
+        factor = factorise(np.asfortranarray(gram[:D, :D]), self.precision[:D], "feature matrix", keep=True)
+        return replace(self, factor=factor, coefficients=factor.solve(cross), precision=self.precision[:D], cross=cross)
 
     def statistics(self) -> Statistics:
         """The sums that the model was made of, to go on from."""

@@ -38,6 +38,8 @@ class SourceData:
     passes: Passes
     sampled: Sampled
 
+    n_drift, groups = None, ()  # drift columns are for arrays
+
     @property
     def n_features(self) -> int:
         """See `TrainingData`."""

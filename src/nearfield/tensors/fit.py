@@ -46,6 +46,8 @@ class TensorData:
             self.X.device,
         )
 
+    n_drift, groups = None, ()  # drift columns are for arrays
+
     @property
     def n_features(self) -> int:
         """See `TrainingData`."""

@@ -26,9 +26,9 @@ from ... import __version__
 from ...common.files import atomic
 from ...common.left_out import LeftOut
 from ...common.types import Floats
-from ..inputs import column_names, points_in_memory
+from ..inputs import column_names, points_in_memory, used_columns
 from ..numbers import counted, typeset
-from . import figures, learnt, scores, slices
+from . import drift, figures, learnt, scores, slices
 from .maps import Projection, map_of, plane_of
 from .subject import Subject
 
@@ -88,14 +88,15 @@ def build(
     plane = projection or plane_of(subject, X)
     if plane is not None:
         data["map"] = map_of(subject, X, plane)
-        others = "" if projection is not None or len(names) == 2 else f"<p>{OTHERS_HELD}</p>"
+        others = "" if projection is not None or len(used_columns(model)) == 2 else f"<p>{OTHERS_HELD}</p>"
         shown["Map"] = others + _resource("map.html")
-    if plane is None or (projection is None and len(names) > 2):
+    if plane is None or (projection is None and len(used_columns(model)) > 2):
         html, sliced = slices.section(subject, X, None if held_out is None else held_out.y)
         data |= sliced
         shown["The curve" if len(names) == 1 else "Slices"] = html
     sections = {
         "What was learnt": learnt.learnt(subject),
+        "Drift": drift.section(subject, plane),
         "Distance from the exact process": learnt.distance(model),
         **shown,
         "Against the data": "" if X is None or held_out is None else scores.section(subject, X, held_out, plane),
@@ -175,7 +176,7 @@ def _cards(subject: Subject, held_out: LeftOut | None) -> str:
     if report is not None and report.n_centers > 1:
         cards.append(("Local models", typeset(report.n_centers), f"of {report.median_neighbours} points in the median"))
     if held_out is not None:
-        for score in scores.scores(held_out, float(model.y_mean_[0])):
+        for score in scores.scores(held_out, model._level_of_targets()):
             if score.name in ("RMSE", "coverage"):
                 words = score.meaning.partition(";")[0] + (" of the transformed target" if subject.inverse else "")
                 name = score.name.capitalize() if score.name.islower() else score.name

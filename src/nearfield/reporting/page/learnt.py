@@ -24,6 +24,7 @@ def learnt(subject: Subject) -> str:
     model = subject.model
     kernel, noise = model.kernel_, float(model.noise_variance_)
     total, mean = kernel.variance + noise, typeset(float(model.y_mean_[0]))
+    around = f"mean of {mean}" if not has_drift(model) else "drift"
     target = f"<b>{escape(subject.fitted_target)}</b>"
     if learnt_nothing(model):
         points = model._training_points()
@@ -32,7 +33,7 @@ def learnt(subject: Subject) -> str:
         guessed = "so there was nothing to learn: length scales and variances are guesses"
         return f"<p>{why}, {guessed}.</p>{_scales_table(subject)}"
     text = (
-        f"<p>Around its mean of {mean}, {target} varies with a standard deviation of "
+        f"<p>Around its {around}, {target} varies with a standard deviation of "
         f"{typeset(kernel.variance**0.5)} that the inputs account for, and {typeset(noise**0.5)} that they do not: "
         f"noise makes up {_percent(noise / total)} of the variance.</p>"
     )
@@ -61,14 +62,14 @@ def _scales_table(subject: Subject) -> str:
             else f"length scale{'' if columns[0].startswith('on ') else ','} {escape(columns[0])}"
         )
         heads = ["", shared, "standard deviation", "share of the signal variance"]
-        return _table(heads, list(zip(names, lengths, deviations, bars, strict=True)))
+        return table(heads, list(zip(names, lengths, deviations, bars, strict=True)))
     rows = [
         (escape(columns[j]), *(typeset(float(scale)) for scale in scales_by_column[:, j]))
         for j in _by_weight(subject, scales_by_column)
     ]
     rows += [("<i>standard deviation</i>", *deviations), ("<i>share of the signal variance</i>", *bars)]
     heads = ["length scale of", *(["", ""] if kernel.n_scales == 1 else names)][: 1 + kernel.n_scales]
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
 def _by_weight(subject: Subject, scales: Floats) -> list[int]:
@@ -81,12 +82,18 @@ def _by_weight(subject: Subject, scales: Floats) -> list[int]:
     return [int(j) for j in np.argsort(np.where(relative > 0, relative, np.inf), kind="stable")]
 
 
-def _table(heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
+def table(heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
+    """HTML of a table whose first column names the rows."""
     head = "".join(f'<th scope="col">{h}</th>' if h else "<td></td>" for h in heads)
     body = "".join(
         f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>' for name, *cells in rows
     )
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def has_drift(model: Any) -> bool:
+    """Whether the mean is more than a constant."""
+    return hasattr(model, "drift_coef_") or hasattr(model, "mean_")
 
 
 def learnt_nothing(model: Any) -> bool:
@@ -106,7 +113,7 @@ def _how(subject: Subject) -> str:
         text += " The search was stopped before it had converged."
     if learned.on_bounds:
         bounds = learned.bounds_in_words(
-            subject.columns if subject.model._sphere is None else subject.model._inner_names()
+            subject.columns if subject.model._inner_names() is None else subject.model._inner_names()
         )
         more = f"; and {len(bounds) - 3} more" if len(bounds) > 3 else ""
         text += f" On a bound of what was allowed: {escape('; '.join(bounds[:3]))}{more}."
@@ -115,7 +122,7 @@ def _how(subject: Subject) -> str:
 
 def chosen(model: Any) -> str:
     """What was chosen and why: the lines of the summary that other sections do not show."""
-    shown_elsewhere = ("hyperparameters", "length scales", "distance")
+    shown_elsewhere = ("hyperparameters", "length scales", "distance", "drift")
     lines = (line for line in summarise(model).lines if line[0] not in shown_elsewhere)
     entries = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in lines)
     return f"<dl>{entries}</dl>"
@@ -189,8 +196,8 @@ def trials(model: Any) -> str:
         f"Error against cost of {len(drawn)} candidates{ring}",
         f"Every candidate that was measured{ring}: {escape(report.reason)}.{_cheaper(report, drawn)}",
     )
-    table = _table(["candidate", "KL (nats per point)", "operations"], rows)
-    return f"{chart}<details><summary>The {len(drawn)} candidates</summary>{table}</details>"
+    rows_table = table(["candidate", "KL (nats per point)", "operations"], rows)
+    return f"{chart}<details><summary>The {len(drawn)} candidates</summary>{rows_table}</details>"
 
 
 def _cheaper(report: Report, drawn: Sequence[tuple[str, float, float]]) -> str:

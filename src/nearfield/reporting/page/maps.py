@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ...common.sphere import degree_columns
 from ...common.types import Booleans, Floats
-from ..inputs import padded_ranges
+from ..inputs import coordinate_columns, levels_of, padded_ranges, sphere_columns
 from .packing import pack
 from .slices import base_of
 from .subject import Subject, subsample
@@ -74,7 +74,9 @@ def map_of(subject: Subject, X: ArrayLike | None, plane: Projection) -> dict[str
         result["noisy"] = subject.fitted_target
     centres = getattr(model, "centers_", None)
     if centres is not None and len(centres) > 1:
-        result["centres"] = _scatter(plane.from_inputs(subsample(np.asarray(centres), POINTS)))
+        rows = np.zeros((len(centres), model.n_features_in_))
+        rows[:, coordinate_columns(model)] = centres
+        result["centres"] = _scatter(plane.from_inputs(subsample(rows, POINTS)))
     return result
 
 
@@ -84,7 +86,8 @@ def plane_of(subject: Subject, X: ArrayLike | None) -> Projection | None:
     if columns is None:
         return None
     points = subject.points(X)
-    ranges, base, pair = padded_ranges(points, model=subject.model), base_of(points), list(columns)
+    ranges, pair = padded_ranges(points, model=subject.model), list(columns)
+    base = base_of(points, levels_of(subject.model))
 
     def to_inputs(places: Floats) -> Floats:
         rows = np.tile(base, (len(places), 1))
@@ -98,11 +101,12 @@ def plane_of(subject: Subject, X: ArrayLike | None) -> Projection | None:
 
 def _coordinates(subject: Subject) -> tuple[int, int] | None:
     """Numbers of the two columns that a map is drawn in."""
-    names, sphere = list(subject.columns), getattr(subject.model, "_sphere", None)
-    if sphere is not None:
-        return sphere.longitude, sphere.latitude
-    if len(names) == 2:
-        return 0, 1
+    names, coordinates = list(subject.columns), coordinate_columns(subject.model)
+    on_earth = sphere_columns(subject.model)
+    if on_earth is not None:
+        return on_earth
+    if len(coordinates) == 2:
+        return coordinates[0], coordinates[1]
     plain = [name.casefold() for name in names]
     for first, second in PLANES:
         if first in plain and second in plain:

@@ -73,7 +73,7 @@ def section(subject: Subject, X: Floats, held_out: LeftOut, plane: Projection | 
     rows = "".join(
         f'<tr><th scope="row">{score.name}</th><td{off(score)}>{score.value}</td>'
         f'<td class="words">{score.meaning}</td></tr>'
-        for score in scores(held_out, float(subject.model.y_mean_[0]))
+        for score in scores(held_out, subject.model._level_of_targets())
     )
     lead = f"{len(held_out)} observations of {escape(subject.scored_target)}, noise taken into account."
     n_seen = TrainingRows(subject.model).count(X)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...common.types import Floats
-from ..inputs import distribution, padded_ranges
+from ..inputs import distribution, levels_of, padded_ranges, used_columns
 from ..numbers import typeset
 from . import categories
 from .packing import pack
@@ -42,10 +43,12 @@ def section(subject: Subject, X: Floats | None, y: Floats | None) -> tuple[str, 
     points = subject.points(X)
     single = len(subject.columns) == 1
     groups = categories.groups_of(subject.columns, points)
-    grouped = {j for js in groups.values() for j in js}
-    plain = [j for j in range(len(subject.columns)) if j not in grouped]
+    coded = levels_of(subject.model)
+    grouped = {j for js in groups.values() for j in js} | set(coded)
+    plain = [j for j in used_columns(subject.model) if j not in grouped]
     slices = [_along(subject, points, j) for j in plain[:MAX_SLICES]]
     sides = [_side_by_side(subject, points, js) for js in list(groups.values())[:MAX_SLICES]]
+    sides += [_by_level(subject, points, j, levels) for j, levels in list(coded.items())[:MAX_SLICES]]
     observed = None
     if single and X is not None and y is not None:
         rows = subsample(np.arange(len(y)), MAX_DOTS)
@@ -57,7 +60,7 @@ def section(subject: Subject, X: Floats | None, y: Floats | None) -> tuple[str, 
         f"<p>{along} mean, and 95 % intervals of the function (darker) and of observations (lighter). "
         "Point at a chart, or use the arrow keys, for values.</p>"
     )
-    n_left_out = len(plain) - len(slices) + len(groups) - len(sides)
+    n_left_out = len(plain) - len(slices) + len(groups) + len(coded) - len(sides)
     if n_left_out:
         lead += f"<p>{n_left_out} more columns are not shown.</p>"
     charts = "".join(
@@ -81,7 +84,7 @@ def _along(subject: Subject, points: Floats, j: int) -> Slice:
     low, high = np.percentile(points[:, j], [0, 100] if whole else [1, 99])
     low, high = (low, high) if high > low else padded_ranges(points)[j]
     x = np.linspace(low, high, (3 if whole else 1) * POINTS)
-    places = np.tile(base_of(points), (len(x), 1))
+    places = np.tile(base_of(points, levels_of(subject.model)), (len(x), 1))
     places[:, j] = x
     return Slice(subject.columns[j], x, [], *_answers(subject, places))
 
@@ -91,11 +94,23 @@ def _side_by_side(subject: Subject, points: Floats, columns: list[int]) -> Slice
     kept = categories.most_common(columns, points)
     if len(kept) < len(columns):
         name = f"{name} ({len(kept)} most common of {len(columns)})"
-    places = np.tile(base_of(points), (len(kept), 1))
+    places = np.tile(base_of(points, levels_of(subject.model)), (len(kept), 1))
     places[:, columns] = 0.0
     places[np.arange(len(kept)), kept] = 1.0
     names = [subject.columns[j].partition("=")[2] for j in kept]
     return Slice(name, np.empty(0), names, *_answers(subject, places))
+
+
+def _by_level(subject: Subject, points: Floats, j: int, levels: tuple[str, ...]) -> Slice:
+    """The categories of a column side by side, the most common ones where they are many."""
+    counts = np.bincount(points[:, j].astype(np.int64), minlength=len(levels))
+    kept = np.sort(np.argsort(-counts, kind="stable")[: categories.MOST])
+    name = subject.columns[j]
+    if len(kept) < len(levels):
+        name = f"{name} ({len(kept)} most common of {len(levels)})"
+    places = np.tile(base_of(points, levels_of(subject.model)), (len(kept), 1))
+    places[:, j] = kept
+    return Slice(name, np.empty(0), [levels[i] for i in kept], *_answers(subject, places))
 
 
 def _answers(subject: Subject, points: Floats) -> tuple[Floats, Floats, tuple[Band, Band]]:
@@ -109,12 +124,15 @@ def _answers(subject: Subject, points: Floats) -> tuple[Floats, Floats, tuple[Ba
     return *subject.shown(mean, std), (interval(True), interval(False))
 
 
-def base_of(points: Floats) -> Floats:
+def base_of(points: Floats, coded: Iterable[int] = ()) -> Floats:
     """What slices go through: medians, and of columns of zeros and ones the combination that most rows have.
 
-    Medians would leave a row without any category, where each is a column.
+    Medians would leave a row without any category, where each is a column. Columns that hold numbers of categories are
+    `coded`: the most common is taken.
     """
     base: Floats = np.median(points, axis=0)
+    for j in coded:
+        base[j] = np.argmax(np.bincount(points[:, j].astype(np.int64)))
     flags = categories.flags_of(points)
     if flags.any():
         combinations, counts = np.unique(np.rint(points[:, flags]), axis=0, return_counts=True)

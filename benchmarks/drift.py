@@ -1,0 +1,246 @@
+"""Covariates: as a drift, through a boosting mean, or in the process, beside boosting alone and linear alone.
+
+*prices*: Lucas County (25 357 sales) and California (20 640 districts) with their covariates; nine rows of ten to
+train, the rest to test; RMSE, mean NLL, coverage of 95 % intervals and seconds to fit and predict. Roles of columns are
+chosen once, below. GPBoost is there where it can be imported. *coverage*: data made with known coefficients, a rough
+process and hyperparameters learnt each time; how often 95 % intervals hold the truth. *rows*: what ten drift columns
+cost.
+
+    python benchmarks/drift.py [prices] [coverage] [rows] [--seeds 1] [--only Lucas] [--methods drift]
+"""
+
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import _common as common
+import nearfield as nf
+
+
+def lucas(data_dir):
+    """Sales with what is known of a house before it is sold; the assessor's value is left out, which is a price."""
+    table = pd.read_csv(Path(data_dir) / "lucas_county_house_sales.csv.gz")
+    columns = pd.DataFrame({"east": table["x_coord"] / 1e3, "north": table["y_coord"] / 1e3})
+    columns["log_area"], columns["log_lot"] = np.log(table["TLA"]), np.log(table["lotsize"].clip(lower=100))
+    columns["age"], columns["age2"] = table["age"], table["age"] ** 2
+    for name in ("rooms", "beds", "baths", "halfbaths", "garagesqft", "frontage", "depth"):
+        columns[name] = table[name].astype(float)
+    for name in ("stories", "wall", "garage", "syear"):
+        columns[name] = table[name].astype(str)
+    return columns, table["log_price"].to_numpy(), ["east", "north"]
+
+
+def california(data_dir):
+    """Districts: rooms, bedrooms and people per household, income and age, as logarithms where they are sizes."""
+    table = pd.read_csv(Path(data_dir) / "california_housing.csv.gz")
+    columns = pd.DataFrame({"lon": table["longitude"], "lat": table["latitude"], "age": table["housing_median_age"]})
+    for name, source in (("rooms", "total_rooms"), ("bedrooms", "total_bedrooms"), ("people", "population")):
+        columns[f"log_{name}"] = np.log(table[source] / table["households"])
+    columns["log_households"] = np.log(table["households"])
+    columns["income"], columns["log_income"] = table["median_income"], np.log(table["median_income"])
+    return columns, np.log(table["median_house_value"].to_numpy(float)), ["lon", "lat"]
+
+
+DATA = {"Lucas County": lucas, "California": california}
+
+
+def encoded(X):
+    """Categories as columns of zeros and ones, numbers in units of their spread."""
+    words = [name for name in X if X[name].dtype.kind not in "fiu"]
+    numbers = [name for name in X if name not in words]
+    hot = OneHotEncoder(drop="first", sparse_output=False, handle_unknown="ignore")
+    return make_column_transformer((hot, words), (StandardScaler(), numbers))
+
+
+def boosting():
+    return HistGradientBoostingRegressor(max_iter=400, learning_rate=0.06, max_leaf_nodes=31, random_state=0)
+
+
+def with_normal_errors(make):
+    """A regressor alone: normal errors of one size, that of cross-fitted residuals."""
+
+    def run(X, y, X_test, y_test, _):
+        model = make(X)
+        spread = float(np.std(y - cross_val_predict(model, X, y, cv=5)))
+        mean = model.fit(X, y).predict(X_test)
+        return mean, norm(mean, spread).logpdf(y_test), (mean - 1.96 * spread, mean + 1.96 * spread)
+
+    return run
+
+
+def ours(**parameters):
+    """A local model; `drift` True takes all columns that are no coordinates."""
+
+    def run(X, y, X_test, y_test, places):
+        given = {"random_state": 0, **parameters}
+        if given.pop("everything", False):
+            transform = encoded(X).fit(X)
+            X, X_test = transform.transform(X), transform.transform(X_test)
+            given |= {"ard": True, "n_scales": 1, "tolerance": 1e-2}
+        else:
+            given["coordinates"] = places
+        if given.get("drift") is True:
+            given["drift"] = [name for name in X if name not in places]
+        if given.get("mean") is True:
+            given["mean"] = make_pipeline(encoded(X), boosting())
+        model = nf.LocalGPRegressor(**given).fit(X, y)
+        answer = model.predict_distribution(X_test)
+        return answer.mean, answer.logpdf(y_test), answer.interval(0.95)
+
+    return run
+
+
+def gpboost(trees):
+    """GPBoost's Vecchia process, with a linear mean or boosted trees; their defaults otherwise."""
+
+    def run(X, y, X_test, y_test, places):
+        import gpboost as gpb
+
+        rest = X.drop(columns=places)
+        transform = encoded(rest).fit(rest)
+        F, F_test = (transform.transform(table.drop(columns=places)) for table in (X, X_test))
+        if trees:  # which find their own way in space as well
+            F, F_test = (np.column_stack([a, b[places]]) for a, b in ((F, X), (F_test, X_test)))
+        process = gpb.GPModel(
+            gp_coords=X[places].to_numpy(),
+            cov_function="matern",
+            cov_fct_shape=1.5,
+            gp_approx="vecchia",
+            num_neighbors=20,
+        )
+        if trees:
+            data = gpb.Dataset(F, label=y)
+            given = {"learning_rate": 0.06, "num_leaves": 31, "verbose": -1}
+            booster = gpb.train(params=given, train_set=data, gp_model=process, num_boost_round=200)
+            answer = booster.predict(
+                data=F_test, gp_coords_pred=X_test[places].to_numpy(), predict_var=True, pred_latent=False
+            )
+            mean, variance = answer["response_mean"], answer["response_var"]
+        else:
+            columns = np.column_stack([np.ones(len(F)), F])
+            process.fit(y=y, X=columns)
+            answer = process.predict(
+                gp_coords_pred=X_test[places].to_numpy(),
+                X_pred=np.column_stack([np.ones(len(F_test)), F_test]),
+                predict_var=True,
+            )
+            mean, variance = answer["mu"], answer["var"]
+        std = np.sqrt(variance)
+        return mean, norm(mean, std).logpdf(y_test), (mean - 1.96 * std, mean + 1.96 * std)
+
+    return run
+
+
+METHODS = {
+    "linear alone": with_normal_errors(lambda X: make_pipeline(encoded(X), LinearRegression())),
+    "boosting alone": with_normal_errors(lambda X: make_pipeline(encoded(X), boosting())),
+    "process of coordinates": ours(),
+    "drift and process": ours(drift=True),
+    "boosting and process": ours(mean=True),
+    "all columns in the process": ours(everything=True),
+    "GPBoost, linear": gpboost(False),
+    "GPBoost, trees": gpboost(True),
+}
+
+
+def prices(options):
+    for name, load in DATA.items():
+        if options.only and options.only not in name:
+            continue
+        if not options.data_dir:
+            print("(no data: name their folder by --data-dir or NEARFIELD_DATA)")
+            return
+        X, y, places = load(options.data_dir)
+        print(
+            f"\n{name}, {options.seeds} splits\n{'':28} {'RMSE':>8} {'NLL':>8} {'95 %':>7} {'seconds':>8}", flush=True
+        )
+        for method, run in METHODS.items():
+            rows = []
+            if options.methods not in method:
+                continue
+            for seed in range(options.seeds):
+                order = np.random.RandomState(seed).permutation(len(y))[: options.rows]
+                test, train = order[: len(order) // 10], order[len(order) // 10 :]
+                start = time.perf_counter()
+                try:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        mean, density, (low, high) = run(X.iloc[train], y[train], X.iloc[test], y[test], places)
+                except ImportError:
+                    print(f"{method:28} (not installed)")
+                    break
+                inside = np.mean((low <= y[test]) & (y[test] <= high))
+                rows.append((nf.metrics.rmse(y[test], mean), -density.mean(), inside, time.perf_counter() - start))
+            else:
+                rmse, nll, inside, seconds = np.mean(rows, axis=0)
+                print(f"{method:28} {rmse:8.4f} {nll:8.4f} {100 * inside:6.1f}% {seconds:8.1f}", flush=True)
+
+
+def coverage(options, n=300, draws=200):
+    """A rough process (two short scales), a covariate that varies in space, and one that does not."""
+    truth, inside, naive = np.array([1.0, 2.0, -1.0]), [], []
+    for seed in range(draws):
+        rng = np.random.RandomState(options.seed + seed)
+        places = rng.uniform(0, 10, (n, 2))
+        smooth = np.sin(places[:, 0] / 2) + 0.3 * rng.standard_normal(n)
+        F = np.column_stack([np.ones(n), smooth, rng.standard_normal(n)])
+        squares = np.sum((places[:, None] - places[None]) ** 2, axis=2)
+        K = 0.6 * np.exp(-0.5 * squares / 0.7**2) + 0.6 * np.exp(-0.5 * squares / 2.0**2) + 0.1 * np.eye(n)
+        y = F @ truth + np.linalg.cholesky(K) @ rng.standard_normal(n)
+        model = nf.ExactGPRegressor(coordinates=[0, 1], drift=[2, 3], n_scales=2, n_restarts=0, n_jobs=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            lower, upper = model.fit(np.column_stack([places, F[:, 1:]]), y).drift_coef_.interval()
+        inside.append((lower <= truth) & (truth <= upper))
+        ordinary = np.linalg.lstsq(F, y, rcond=None)[0]
+        variance = np.sum((y - F @ ordinary) ** 2) / (n - 3)
+        half = 1.96 * np.sqrt(np.diag(np.linalg.inv(F.T @ F)) * variance)
+        naive.append(np.abs(ordinary - truth) <= half)
+    print(f"\n95 % intervals of coefficients, {draws} draws of {n} points, hyperparameters by restricted likelihood")
+    for name, rows in (("drift_coef_", inside), ("ordinary least squares", naive)):
+        shares = ", ".join(f"{100 * share:.1f} %" for share in np.mean(rows, axis=0))
+        print(f"{name:24} intercept, smooth and rough covariate: {shares}", flush=True)
+
+
+def rows(options, n=1_000_000):
+    """Fit and predict with and without ten drift columns, hyperparameters given."""
+    n = min(n, options.rows or n)
+    X, y = common.plane(n, options.seed)
+    rng = np.random.RandomState(1)
+    F = rng.standard_normal((n, 10))
+    wide, target = np.column_stack([X, F]), y + F @ rng.standard_normal(10)
+    given = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "n_scales": 1, "random_state": 0}
+    print(f"\n{n} rows: seconds to fit, and to predict as many with std")
+    for name, drift, data in (("without", "constant", X), ("ten drift columns", list(range(2, 12)), wide)):
+        model = nf.LocalGPRegressor(coordinates=[0, 1] if drift != "constant" else None, drift=drift, **given)
+        start = time.perf_counter()
+        model.fit(data, target if drift != "constant" else y)
+        fitted = time.perf_counter()
+        model.predict(data, return_std=True)
+        print(
+            f"{name:20} {fitted - start:7.1f} {time.perf_counter() - fitted:7.1f}   {model.report_.seconds}", flush=True
+        )
+
+
+PARTS = {"prices": prices, "coverage": coverage, "rows": rows}
+
+if __name__ == "__main__":
+    arguments = common.parser(__doc__.splitlines()[0])
+    arguments.add_argument("parts", nargs="*", help=", ".join(PARTS))
+    arguments.add_argument("--seeds", type=int, default=1, help="splits")
+    arguments.add_argument("--rows", type=int, default=None, help="use so many at most")
+    arguments.add_argument("--only", default="", help="part of the name of a data set")
+    arguments.add_argument("--methods", default="", help="part of the names of methods")
+    chosen = arguments.parse_args()
+    for part in chosen.parts or PARTS:
+        PARTS[part](chosen)

@@ -1,0 +1,40 @@
+"""Predictions taken apart: what the drift says, what the process says, and both together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .types import Floats
+
+
+class Part(NamedTuple):
+    """Means and standard deviations, each of shape (m,) or (m, n_targets)."""
+
+    mean: Floats
+    std: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedParts:
+    """Drift, process and their sum at some places.
+
+    Attributes
+    ----------
+    drift, process, total : Part
+        Each with `mean` and `std`; those of the function without noise.
+    """
+
+    drift: Part
+    process: Part
+    total: Part
+
+    def to_frame(self) -> Any:
+        """The same as a pandas DataFrame with columns drift, drift_std, process, ..., for one target."""
+        import pandas as pd
+
+        columns = {}
+        for name in ("drift", "process", "total"):
+            part: Part = getattr(self, name)
+            columns[name], columns[f"{name}_std"] = part.mean, part.std
+        return pd.DataFrame(columns)

@@ -1,0 +1,234 @@
+"""Columns with roles, a drift and a mean model: what the regressors share of these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from ..common.arrays import Array, weighted_mean
+from ..common.parts import Part, PredictedParts
+from ..common.types import Floats
+from ..common.validation import describe, spawn
+from ..reporting.coefficients import DriftCoefficients
+from ..solvers.drift import Coefficients
+from .columns import UNSEEN, Roles, has_roles, roles_of
+from .mean_model import cross_fitted, predicted
+
+Moments = tuple[Floats, Floats]
+"""Means (m, k) and variances (m,)."""
+
+
+class WithDrift:
+    """A regressor with parameters `coordinates`, `drift`, `groups` and `mean`.
+
+    A subclass gives `_drift_sums()` and `_parts_at(X)`.
+    """
+
+    coordinates: Any
+    drift: Any
+    mean: Any
+    groups: Any = None
+    random_state: Any
+    mean_: Any
+    y_mean_: Floats
+    n_features_in_: int
+    _single_target: bool
+    _roles: Roles | None = None  # what columns are for, where not all are for the process alone
+    _points: Floats | None = None  # training rows in all columns, where they have roles
+    _trend: Floats | None = None  # coefficients (p, k) of the drift that are taken out of the targets before all else
+    _mean_rows: Floats | None = None  # what a mean model says of each training row (n, k), not having seen it
+
+    @property
+    def coordinates_(self) -> Any:
+        """Numbers of the columns of X that the process lives in."""
+        return np.arange(self.n_features_in_) if self._roles is None else np.array(self._roles.coordinates)
+
+    @property
+    def drift_coef_(self) -> DriftCoefficients:
+        """Coefficients of the drift with standard errors; print it, or ask for `drift_coef_.to_frame()`."""
+        sums = self._drift_sums() if hasattr(self, "kernel_") else None
+        if sums is None or self._roles is None or self._roles.design is None or self._trend is None:
+            raise AttributeError("drift_coef_ is of models fitted with a drift of columns, as by drift='linear'.")
+        to_given = self._roles.design.to_given
+        p = self._roles.n_drift
+        values = to_given @ (sums.mean + self._trend)[:p]
+        values = values[:, 0] if self._single_target else values
+        return DriftCoefficients(self._roles.design.names, values, to_given @ sums.covariance[:p, :p] @ to_given.T)
+
+    @property
+    def group_effects_(self) -> DriftCoefficients:
+        """Effects of the levels of all groups, with standard errors; print it."""
+        sums, roles = self._group_sums()
+        assert roles.groups is not None
+        kept = [i for i, name in enumerate(roles.groups.names) if not name.endswith(f"={UNSEEN}")]
+        rows = [roles.n_drift + i for i in kept]
+        values = sums.mean[rows, 0] if self._single_target else sums.mean[rows]
+        names = tuple(roles.groups.names[i] for i in kept)
+        return DriftCoefficients(names, values, sums.covariance[np.ix_(rows, rows)])
+
+    @property
+    def group_variance_(self) -> dict[str, float]:
+        """Learnt variance of the effects of each column of groups."""
+        sums, roles = self._group_sums()
+        assert sums.prior is not None
+        return {name: float(1 / sums.prior[columns.start]) for name, columns in roles.blocks.items()}
+
+    def _group_sums(self) -> tuple[Coefficients, Roles]:
+        sums = self._drift_sums() if hasattr(self, "kernel_") else None
+        if sums is None or self._roles is None or self._roles.groups is None:
+            raise AttributeError("group_effects_ and group_variance_ are of models fitted with groups.")
+        return sums, self._roles
+
+    def _log_unit_of_drift(self) -> float:
+        """What the restricted likelihood gains where drift columns are those given, and not scaled and centred ones."""
+        design = None if self._roles is None else self._roles.design
+        return 0.0 if design is None else len(self.y_mean_) * float(np.linalg.slogdet(design.to_given)[1])
+
+    def _drift_sums(self) -> Coefficients | None:
+        """What the data say of the drift's coefficients, beyond `_trend`."""
+        return None
+
+    def predict_parts(self, X: Any) -> PredictedParts:
+        """Predictions taken apart: `drift`, `process` and `total`, each with `mean` and `std`.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (m, n_features)
+
+        Returns
+        -------
+        parts : PredictedParts
+            Means of drift and process add up to those of the total. Standard deviations do not: where data are far, the
+            drift is what one is unsure of, and where they are near, errors of drift and process cancel each other. A
+            constant mean, and a mean model, count as drift without uncertainty. In the units of a transformed target.
+        """
+        self._need_arrays("predict_parts")  # type: ignore[attr-defined]
+        points = self._validate_test(X)  # type: ignore[attr-defined]
+        process, drift, total = self._parts_at(points)
+        known = self._known_mean(points)
+        mean = self.y_mean_ + (0.0 if known is None else known)
+        k = len(self.y_mean_)
+
+        def part(values: Floats, variance: Floats) -> Part:
+            values = self._finite(values[:, :k])  # type: ignore[attr-defined]
+            std = np.sqrt(np.clip(variance, 0.0, None))
+            return Part(values[:, 0], std) if self._single_target else Part(values, np.tile(std[:, None], k))
+
+        return PredictedParts(
+            part(drift[0] + mean, drift[1]), part(*process), part(process[0][:, :k] + drift[0] + mean, total)
+        )
+
+    def _parts_at(self, X: Floats) -> tuple[Moments, Moments, Floats]:
+        """Means (m, k) and variances (m,) of process and drift at checked points, and variances (m,) of their sum."""
+        raise NotImplementedError
+
+    def _encoded(self, X: Any, reset: bool) -> Floats:
+        """Rows (n, n_features) as numbers, where columns have roles; `reset` finds out which."""
+        if not hasattr(X, "columns"):
+            X = np.asarray(X)
+            if X.ndim != 2:
+                raise ValueError(f"X must be a table or an array of two dimensions. Got one of {X.ndim}.")
+        if not reset:
+            self._require_columns(X)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        if reset:
+            self._roles = roles_of(self, X, getattr(self, "feature_names_in_", None))
+        assert self._roles is not None
+        return self._roles.encoding.encode(X)
+
+    def _require_columns(self, X: Any) -> None:
+        """Refuse a table that lacks a column with a role, by its name."""
+        assert self._roles is not None
+        names = self._roles.encoding.names
+        if names is None or not hasattr(X, "columns"):
+            return
+        present = {str(name) for name in X.columns}
+        missing = [names[j] for j in self._roles.encoding.used if names[j] not in present]
+        if missing:
+            raise ValueError(f"X lacks the column {missing[0]!r}, which the model was fitted with.")
+
+    def _refuse_roles(self, what: str) -> None:
+        if has_roles(self):
+            named = [name for name in ("coordinates", "mean", "groups") if getattr(self, name) is not None]
+            name = named[0] if named else "drift"
+            raise ValueError(f"{describe(self, name)} takes arrays and data frames, but not {what}.")
+
+    def _coordinate_names(self) -> Any:
+        """Names of the columns that the process lives in; None where there are none."""
+        return getattr(self, "feature_names_in_", None) if self._roles is None else self._roles.names
+
+    def _regions(self, X: Floats) -> Floats:
+        return np.asarray(self._places(X))
+
+    def _places(self, X: Array) -> Array:
+        """Coordinates of rows (n, n_features)."""
+        return X if self._roles is None else self._roles.places(X)
+
+    def _drift_columns(self, X: Array) -> Floats | None:
+        """Drift columns (n, p) of rows (n, n_features); None where the drift has none."""
+        return None if self._roles is None else self._roles.columns(X)
+
+    def _known_mean(self, X: Array) -> Floats | None:
+        """What was taken out of the targets at rows (m, n_features), besides their mean: (m, k), or None."""
+        F = self._drift_columns(X)
+        known = None if F is None or self._trend is None else F @ self._trend
+        if self._mean_rows is None or self._roles is None:
+            return known
+        mean = predicted(self.mean_, self._roles.encoding.decode(X), len(self.y_mean_))
+        return mean if known is None else mean + known
+
+    def _level_of_targets(self) -> float:
+        """Mean of the training targets, the first where there are several; what a drift or a mean model says of it."""
+        level = float(self.y_mean_[0])
+        if self._trend is None and self._mean_rows is None:
+            return level
+        if self._points is not None:
+            return level + float(np.mean(np.asarray(self._known_of_training())[:, 0]))
+        return level + (0.0 if self._trend is None else float(self._trend[0, 0]))
+
+    def _known_of_training(self) -> Floats | float:
+        """The same of the training rows; a mean model had not seen them."""
+        F = None if self._points is None else self._drift_columns(self._points)
+        known = 0.0 if F is None or self._trend is None else F @ self._trend
+        return known if self._mean_rows is None else known + self._mean_rows
+
+    def _join_earlier(self, points: Floats | None, means: Floats | None) -> None:
+        """Put earlier training rows, and what a mean model says of them, before those just taken in."""
+        if self._points is None or self._roles is None:
+            return
+        if self._mean_rows is not None:
+            new = predicted(self.mean_, self._roles.encoding.decode(self._points), len(self.y_mean_))
+            self._mean_rows = new if means is None else np.concatenate([means, new])
+        if points is not None:
+            self._points = np.concatenate([points, self._points])
+
+    def _without_known(self, y: Floats, weights: Floats | None) -> tuple[Floats, Floats | None]:
+        """Training targets (n, k) less a mean model and a first guess of the drift, and drift columns (n, p).
+
+        The guess, `_trend`, is by least squares without regard to the process: what is left is as small as the data.
+        """
+        if self.mean is not None and self._roles is not None and self._points is not None:
+            rng = spawn(self.random_state, "mean")
+            given = self._roles.encoding.decode(self._points)
+            self.mean_, self._mean_rows = cross_fitted(self.mean, given, y, weights, rng)
+            y = y - self._mean_rows
+        F = None if self._points is None else self._drift_columns(self._points)
+        if F is None:
+            return y, None
+        root = np.ones((len(F), 1)) if weights is None else np.sqrt(weights)[:, None]
+        self._trend = np.zeros((F.shape[1], y.shape[1]))
+        p = 0 if self._roles is None else self._roles.n_drift
+        self._trend[:p] = np.linalg.lstsq(F[:, :p] * root, y * root, rcond=None)[0]
+        return y - F @ self._trend, F
+
+    def _mean_of(self, y: Array, weights: Array | None) -> Array:
+        """What is taken out of targets (n, k): their mean, unless a drift stands for it or there is to be none."""
+        mean = weighted_mean(y, weights)
+        is_known = isinstance(self.drift, str) and self.drift == "constant" and self.groups is None
+        return mean if is_known else mean * 0
+
+    def _grouped_columns(self) -> list[slice]:
+        """Columns of drift and groups whose effects share a variance."""
+        return [] if self._roles is None else list(self._roles.blocks.values())

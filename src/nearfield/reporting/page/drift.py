@@ -1,0 +1,58 @@
+"""What the page shows of a drift: coefficients with intervals, and a map of the process alone."""
+
+from __future__ import annotations
+
+from html import escape
+
+import numpy as np
+
+from ..numbers import typeset
+from ..plots import MEAN_COLOURS
+from .figures import figure
+from .learnt import table
+from .maps import Projection
+from .subject import Subject
+
+CELLS = 60  # along the sides of the map
+
+
+def section(subject: Subject, plane: Projection | None) -> str:
+    """Coefficients of the drift, and a map of what the process adds; nothing without a drift of columns."""
+    coef = getattr(subject.model, "drift_coef_", None)
+    if coef is None:
+        return ""
+    rows = [
+        (escape(name), typeset(value), typeset(error), f"{typeset(low)} to {typeset(high)}")
+        for name, value, error, _, low, high in coef.rows()[: len(coef)]
+    ]
+    text = (
+        f"<p>What is known enters linearly: <b>{escape(subject.fitted_target)}</b> is a sum of these columns, times "
+        "coefficients found by generalised least squares, and the process.</p>"
+    )
+    heads = ["", "coefficient", "standard error", "95 % interval"]
+    return text + table(heads, rows) + ("" if plane is None else _process(subject, plane))
+
+
+def _process(subject: Subject, plane: Projection) -> str:
+    """A map of the process without the drift."""
+    (x0, x1), (y0, y1) = plane.bounds
+    across, up = np.linspace(x0, x1, CELLS), np.linspace(y0, y1, CELLS)
+    places = plane.to_inputs(np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2))
+    mean, _ = subject.model._parts_at(places)[0]
+    values = mean[:, 0].reshape(CELLS, CELLS)
+    limit = float(np.abs(values).max()) or 1.0
+
+    def draw(ax: object) -> None:
+        drawn = ax.imshow(  # type: ignore[attr-defined]
+            values, origin="lower", extent=(x0, x1, y0, y1), aspect="auto", cmap=MEAN_COLOURS, interpolation="bilinear"
+        )
+        ax.grid(visible=False)  # type: ignore[attr-defined]
+        ax.set(xlabel=plane.names[0], ylabel=plane.names[1])  # type: ignore[attr-defined]
+        ax.figure.colorbar(drawn, ax=ax)  # type: ignore[attr-defined]
+
+    return figure(
+        "process",
+        draw,
+        f"Map of the process alone: up to {typeset(limit)} from the drift",
+        "The process alone: by how much the drift is off, from place to place.",
+    )

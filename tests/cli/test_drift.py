@@ -1,0 +1,84 @@
+"""`--drift` of `nearfield fit` and `nearfield evaluate`."""
+
+import json
+
+import numpy as np
+import pytest
+
+import nearfield as nf
+
+RNG = np.random.default_rng(0)
+N = 150
+PLACES = RNG.uniform(0, 8, (N, 2))
+AREA, KIND = RNG.uniform(50, 200, N), RNG.choice(["flat", "house", "villa"], N)
+PRICE = 0.02 * AREA + 2.0 * (KIND == "villa") + np.sin(PLACES[:, 0]) + 0.1 * RNG.standard_normal(N)
+
+
+@pytest.fixture
+def sales(tmp_path):
+    path = tmp_path / "sales.csv"
+    rows = zip(PLACES, AREA, KIND, PRICE, strict=True)
+    lines = [f"{p[0]!r},{p[1]!r},{a!r},{k},{y!r}" for p, a, k, y in rows]
+    path.write_text(
+        "\n".join(["east,north,area,kind,price", *lines]).replace("np.float64(", "").replace(")", "") + "\n"
+    )
+    return str(path)
+
+
+@pytest.mark.parametrize("method", ["exact", "local"])
+def test_columns_numbers_and_categories(sales, runs, tmp_path, method):
+    out = tmp_path / "price.nf"
+    argv = ["--features", "east,north", "--drift", "area,C(kind)", "--method", method, "--n-scales", "1"]
+    printed, notes = runs("fit", sales, "--target", "price", "--out", out, *argv)
+    assert notes == ""
+    assert "price from east, north, with a drift of area, kind=flat, kind=house, kind=villa: 150 rows" in printed
+    model = nf.load(out)
+    assert model.drift_coef_.names == ("intercept", "area", "kind=house", "kind=villa")
+    assert model.feature_names_in_.tolist() == ["east", "north", "area", "kind=flat", "kind=house", "kind=villa"]
+    columns = np.column_stack([PLACES, AREA, KIND == "house", KIND == "villa"])
+    direct = type(model)(coordinates=[0, 1], drift=[2, 3, 4], n_scales=1, random_state=0).fit(columns, PRICE)
+    np.testing.assert_allclose(model.drift_coef_.values, direct.drift_coef_.values, rtol=1e-4)
+    np.testing.assert_allclose(model.length_scale_, direct.length_scale_, rtol=1e-3)
+    runs("predict", out, sales, "--out", tmp_path / "answers.csv", "--noise")
+    answers = np.genfromtxt(tmp_path / "answers.csv", delimiter=",", names=True, encoding="utf-8")
+    np.testing.assert_allclose(answers["mean"], direct.predict(columns), atol=1e-3)
+    assert "kind=villa" in runs("info", out)[0] or method == "exact"
+    page = tmp_path / "page.html"
+    runs("report", out, "--out", page)
+    assert "Drift</h2>" in page.read_text()
+
+
+def test_words_and_shared_columns(sales, runs, tmp_path):
+    out = tmp_path / "price.nf"
+    given = ["fit", sales, "--target", "price", "--out", out, "--method", "exact"]
+    runs(*given, "--features", "east,north", "--drift", "linear")
+    assert nf.load(out).drift_coef_.names == ("intercept", "east", "north")
+    runs(*given, "--features", "east,north", "--drift", "north,area")
+    model = nf.load(out)
+    assert model.drift_coef_.names == ("intercept", "north", "area")
+    assert model.coordinates_.tolist() == [0, 1]
+    _, notes = runs(*given, "--drift", "area")  # the other numbers are features
+    assert "features: east, north" in notes
+    assert nf.load(out).coordinates_.tolist() == [0, 1]
+
+
+def test_evaluation(sales, runs):
+    given = ["evaluate", sales, "--target", "price", "--features", "east,north", "--method", "exact", "--json"]
+    plain, drift = (json.loads(runs(*given, *argv)[0]) for argv in ([], ["--drift", "area,C(kind)", "--folds", "3"]))
+    assert drift["all"]["rmse"] < 0.3 * plain["all"]["rmse"]
+
+
+@pytest.mark.parametrize(
+    ("drift", "message"),
+    [
+        ("area,kind", "column 'kind' has"),
+        ("aria", "has no column 'aria'. Did you mean 'area'?"),
+        ("price", "The target 'price' cannot be a feature as well"),
+        (",", "--drift must name columns, or be linear or quadratic"),
+        ("C(area)", "column 'area' has 150 different values, and categories are 2 to 100"),
+    ],
+)
+def test_refusals(sales, fails, tmp_path, drift, message):
+    argv = ["--target", "price", "--features", "east,north", "--drift", drift, "--out", tmp_path / "x.nf"]
+    assert message in fails("fit", sales, *argv)
+    assert "write it as C(kind)" in fails("fit", sales, *argv) or drift != "area,kind"

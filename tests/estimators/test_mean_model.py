@@ -1,0 +1,104 @@
+"""Any regressor as the mean of a process."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold
+from sklearn.tree import DecisionTreeRegressor
+
+import nearfield as nf
+from nearfield.common.validation import spawn
+
+GIVEN = {"length_scale": 1.0, "signal_variance": 0.5, "noise_variance": 0.05}
+RNG = np.random.default_rng(0)
+N = 300
+X = np.column_stack([RNG.uniform(0, 8, (N, 2)), RNG.uniform(-2, 2, N)])
+Y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + np.where(X[:, 2] > 0.3, 3.0, 0.0) + 0.2 * RNG.standard_normal(N)
+PLACES = np.column_stack([RNG.uniform(0, 8, (50, 2)), RNG.uniform(-2, 2, 50)])
+REGRESSORS = {
+    "exact": lambda **given: nf.ExactGPRegressor(**GIVEN, **given),
+    "local": lambda **given: nf.LocalGPRegressor(**GIVEN, **given),
+    "feature": lambda **given: nf.FeatureGPRegressor(nf.TaylorFeatures(40), **GIVEN, **given),
+}
+
+
+@pytest.fixture(params=REGRESSORS)
+def regressor(request):
+    return REGRESSORS[request.param]
+
+
+def test_the_process_is_one_of_cross_fitted_residuals(regressor):
+    tree = DecisionTreeRegressor(max_leaf_nodes=8, random_state=0)
+    model = regressor(coordinates=[0, 1], mean=tree, random_state=3).fit(X, Y)
+    held_out = np.empty(N)
+    for train, test in KFold(5, shuffle=True, random_state=spawn(3, "mean")).split(X):
+        held_out[test] = clone(tree).fit(X[train], Y[train]).predict(X[test])
+    residuals = regressor(coordinates=[0, 1]).fit(X, Y - held_out)
+    expected = clone(tree).fit(X, Y).predict(PLACES) + residuals.predict(PLACES)
+    np.testing.assert_allclose(model.predict(PLACES), expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        model.predict(PLACES, return_std=True)[1], residuals.predict(PLACES, return_std=True)[1], rtol=1e-9
+    )
+    np.testing.assert_allclose(model.loo_.mean, residuals.loo_.mean + held_out, rtol=1e-8)
+    np.testing.assert_allclose(model.loo_.residuals, residuals.loo_.residuals, atol=1e-8)
+    blocks = np.arange(N) % 4
+    np.testing.assert_allclose(
+        model.cross_validate(blocks).mean, residuals.cross_validate(blocks).mean + held_out, rtol=1e-8
+    )
+    parts = model.predict_parts(PLACES)
+    np.testing.assert_allclose(parts.drift.mean, model.mean_.predict(PLACES) + model.y_mean_)
+    np.testing.assert_allclose(parts.total.mean, model.predict(PLACES))
+    assert not hasattr(tree, "tree_")
+
+
+def test_a_linear_mean_beside_a_drift(regressor):
+    """What the mean leaves of a trend, the drift takes: together they are the drift alone."""
+    both = regressor(coordinates=[0, 1], drift=[2], mean=LinearRegression(), random_state=0).fit(X, Y)
+    assert both.drift_coef_["x2"].value == pytest.approx(0.0, abs=0.2)
+    assert both.score(X, Y) > 0.6
+
+
+def test_boosting_finds_steps_and_more_rows_are_taken_in():
+    boosting = HistGradientBoostingRegressor(max_iter=40, random_state=0)
+    model = nf.LocalGPRegressor(**GIVEN, coordinates=[0, 1], mean=boosting, random_state=0).fit(X[:200], Y[:200])
+    plain = nf.LocalGPRegressor(**GIVEN, coordinates=[0, 1], drift=[2]).fit(X[:200], Y[:200])
+    held_out = X[200:], Y[200:]
+    assert nf.metrics.rmse(Y[200:], model.predict(X[200:])) < 0.8 * nf.metrics.rmse(Y[200:], plain.predict(X[200:]))
+    before = model.mean_
+    model.partial_fit(*held_out)
+    assert model.mean_ is before
+    assert len(model.loo_) == N
+    np.testing.assert_allclose(model.loo_.mean + model.loo_.residuals, Y)
+
+
+def test_categories_reach_the_mean_model():
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    from sklearn.compose import make_column_transformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    frame = pd.DataFrame({"x": X[:, 0], "y": X[:, 1], "kind": np.where(X[:, 2] > 0.3, "high", "low")})
+    mean = make_pipeline(make_column_transformer((OneHotEncoder(), ["kind"])), LinearRegression())
+    model = nf.ExactGPRegressor(**GIVEN, coordinates=["x", "y"], mean=mean).fit(frame, Y)
+    assert model.score(frame, Y) > 0.9
+    given = model.mean_.predict(frame[:5])
+    np.testing.assert_allclose(model.predict_parts(frame[:5]).drift.mean, given + model.y_mean_)
+
+
+def test_refusals(tmp_path):
+    class Failing(LinearRegression):
+        def fit(self, *_, **__):
+            raise RuntimeError("no licence")
+
+    with pytest.raises(ValueError, match="The mean model Failing failed to fit: no licence"):
+        nf.ExactGPRegressor(**GIVEN, mean=Failing()).fit(X, Y)
+    with pytest.raises(ValueError, match=r"'mean' parameter .* must be None or a regressor"):
+        nf.ExactGPRegressor(**GIVEN, mean="boosting").fit(X, Y)
+    with pytest.raises(ValueError, match=r"at least 10 samples to be cross-fitted. Got 6"):
+        nf.ExactGPRegressor(**GIVEN, mean=LinearRegression()).fit(X[:6], Y[:6])
+    with pytest.raises(ValueError, match="LinearRegression cannot be stored, and 'mean' of this ExactGPRegressor"):
+        nf.save(nf.ExactGPRegressor(**GIVEN, mean=LinearRegression()).fit(X, Y), tmp_path / "model.nf")
+    with pytest.raises(ValueError, match=r"'mean' parameter .* but not rows of a source"):
+        nf.LocalGPRegressor(mean=LinearRegression()).fit(nf.sources.ArraySource(X, Y))
