@@ -21,7 +21,7 @@ import _common as common
 import nearfield as nf
 
 NAMES = ("flats", "matern", "seams", "million")
-N_TRAIN, N_PLACES, N_AREAS = 10_000, 1500, 50
+N_TRAIN, N_PLACES, N_AREAS = 10_000, 1000, 50
 
 
 def problem(name, arguments):

@@ -217,6 +217,19 @@ def test_sources_and_data_frames():
     np.testing.assert_allclose(named.sample_y(at, 2, 0), named.sample_y(at, 2, 0))
 
 
+def test_functions_on_a_grid():
+    xarray = pytest.importorskip("xarray")
+    sampler = local("features").sampler(3, 0)
+    grid = sampler.on_grid({"x0": (0.0, 4.0), "x1": [1.0, 2.0]}, size=5)
+    assert grid.dims == ("x0", "x1", "sample")
+    at = [[grid.x0[3], grid.x1[1]]]
+    np.testing.assert_allclose(grid.values[3, 1], sampler(at)[0], atol=1e-5)
+    template = xarray.DataArray(np.zeros((2, 4)), {"x1": [0.5, 1.5], "x0": [0.0, 1.0, 2.0, 3.0]})
+    like = sampler.on_grid(like=template)
+    assert like.dims == ("x1", "x0", "sample")
+    np.testing.assert_allclose(like.values[1, 2], sampler([[2.0, 1.5]])[0], atol=1e-5)
+
+
 def test_what_cannot_be_done_is_said():
     model, X = local("features"), places(5)
     with pytest.raises(ValueError, match="'n_samples' argument must be an integer of at least 0"):

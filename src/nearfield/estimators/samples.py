@@ -70,6 +70,25 @@ class Sampler:
             return self._at(self.model._validate_test(X), bool(include_noise))
         return np.concatenate([self._at(points, bool(include_noise)) for points in points_of(self.model, source)])
 
+    def on_grid(
+        self, axes: Any = None, *, size: Any = 100, spacing: Any = None, like: Any = None, include_noise: bool = False
+    ) -> Any:
+        """Values of all functions on a grid as an xarray DataArray, with the dimension `sample` last.
+
+        Parameters
+        ----------
+        axes, size, spacing, like
+            As `predict_grid` of the regressors takes them.
+        include_noise : bool, default=False
+
+        Returns
+        -------
+        samples : xarray DataArray
+        """
+        from ..reporting.sample_grids import sample_grid
+
+        return sample_grid(self, axes, size, spacing, bool(include_noise), like)
+
     def areas(
         self, X: Any, groups: Any, weights: Any = None, *, total: bool = False, include_noise: bool = False
     ) -> Floats:
