@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..common.arrays import FARTHEST
 from ..common.targets import KINDS
+from ..kernels.families import FAMILIES
 from ..reporting.summary import FEATURES
 
 Array = NDArray[Any]
@@ -33,7 +34,7 @@ _FARTHEST = 10 * FARTHEST  # of points in units of the length scale, whose squar
 # Where a number that is not finite says something: that it was not measured, or that a map brings its own length scale.
 _MAY_BE_ODD = frozenset(
     {
-        *(("Kernel", "length_scales"), ("Learned", "log_likelihood")),
+        *(("Kernel", "length_scales"), ("Learned", "log_likelihood"), ("Learned", "standard_errors")),
         *(("Report", "divergence_error"), ("Report", "trials"), ("Report", "hyperparameters")),
         ("NoiseModel", "dof"),
     }
@@ -149,6 +150,8 @@ def _is_kernel(f: Any) -> bool:
     lengths, variances = f.length_scales, f.variances
     if not (lengths.ndim == 2 and lengths.shape[1] and variances.shape == (len(lengths),) and len(variances)):
         return False
+    if getattr(f, "family", "gaussian") not in FAMILIES:
+        return False
     has_lengths = are_positive(lengths) and lengths.max() / lengths.min() <= _LARGEST
     sizes = bool(np.all((variances >= _LEAST_VARIANCE) & (variances <= _MOST_VARIANCE)))
     return sizes and (has_lengths or (np.isnan(lengths).all() and lengths.shape == (1, 1)))
@@ -156,6 +159,9 @@ def _is_kernel(f: Any) -> bool:
 
 def _is_learned(f: Any) -> bool:
     J, q = f.kernel.length_scales.shape
+    errors = getattr(f, "standard_errors", None)
+    if errors is not None and errors.shape != (J * q + J + 1,):
+        return False
     return f.noise_variance >= 0 and all(
         (estimate.component or 0) < J and (estimate.column or 0) < q for estimate in getattr(f, "on_bounds", ())
     )

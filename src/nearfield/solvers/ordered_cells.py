@@ -70,7 +70,8 @@ def _earlier(
     ends = n_before + np.cumsum(sizes)
     rank = np.full(len(X), -1)
     rank[order[n_before:]] = np.repeat(np.arange(len(cells)), sizes)
-    middles = np.add.reduceat(X[order], ends - sizes, axis=0) / sizes[:, None]
+    starts, ordered = ends - sizes, X[order]
+    middles = 0.5 * (np.minimum.reduceat(ordered, starts) + np.maximum.reduceat(ordered, starts))
     nearest: list[Integers] = []
     start = 0
     while start < len(cells):
