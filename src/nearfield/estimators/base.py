@@ -45,6 +45,7 @@ from .columns import has_roles, with_design
 from .covariates import WithDrift
 from .extent import box_of, joined, warn_of_outside, warn_of_unlike_columns
 from .gradients import Sloping
+from .learnt import Learnt
 from .places import framed, sphere_for, without_geometry
 from .probabilities import Probabilistic
 from .samples import Sampled, check_n_samples
@@ -58,6 +59,7 @@ class GPRegressor(
     Sampled,
     Aggregated,
     Sloping,
+    Learnt,
     MultiOutputMixin,  # type: ignore[misc]
     RegressorMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]

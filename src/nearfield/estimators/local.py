@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from ..common import memory
 from ..common.arrays import as_doubles, is_tensor, like
@@ -627,6 +628,25 @@ class LocalGPRegressor(LearntNoise):
         if not is_whole(n_probes, 1):
             raise ValueError(f"The 'n_probes' argument must be an integer of at least 1. Got {n_probes!r}.")
         return self._certify_points(points, n_probes, random_state)
+
+    def log_marginal_likelihood(self, eval_gradient: bool = False) -> Any:
+        """Log marginal likelihood of the training data at the fitted hyperparameters (summed over targets).
+
+        It is that of cells of points in random order, each given the nearest points of earlier cells: exact up to a
+        thousand points, and beyond as near as the points next to a cell say what all earlier ones do.
+
+        Parameters
+        ----------
+        eval_gradient : bool, default=False
+            Also the derivatives in the logarithms of all length scales, signal variances, and the noise variance.
+
+        Returns
+        -------
+        value : float
+        gradient : ndarray of shape (n_hyperparameters,), if `eval_gradient`
+        """
+        check_is_fitted(self, "kernel_")
+        return self._log_likelihood_of_rows(bool(eval_gradient))
 
     def _certify_points(self, X: Any, n_probes: int = 64, random_state: Any = None) -> Certificate:
         fitted, places = self._fitted, as_doubles(X)

@@ -23,7 +23,7 @@ from .blocks import N_BLOCKS, N_EARLY, Block, Evaluation, LearningData, Likeliho
 from .learned import Learned
 from .likelihood import kernel_log_likelihood
 from .optimiser import Optimum, maximise, polish
-from .request import LearningRequest, Progress
+from .request import Fixed, LearningRequest, Progress
 from .space import Space
 
 TO_COMPARE, TO_FOLLOW = (16, 48), (64, 256)  # early blocks, and all of them, of those that are in order
@@ -134,6 +134,31 @@ def finish(learned: Learned, data: LearningData, request: LearningRequest, rng: 
     )
 
 
+def along(
+    learned: Learned, data: LearningData, request: LearningRequest, entry: int, steps: Floats
+) -> tuple[Floats, Floats]:
+    """Values of one hyperparameter, `steps` (m,) of its logarithm from that learnt, and log likelihoods of all data.
+
+    All others that are free are at their best for each. The likelihood is that of the blocks which learning follows,
+    in proportion.
+    """
+    space = _space(data, request, learned.kernel.n_scales)
+    blocks = _followed(data.blocks or [])
+    if _are_ordered(blocks):
+        blocks = [joined(blocks[:N_EARLY]), *blocks[N_EARLY:]]
+    best = space.vector(learned.kernel, learned.noise_variance)
+    values, heights = best[entry] + steps, []
+    for value in values:
+        given = space.given.copy()
+        given[entry] = value
+        held = replace(space, given=given, fixed=Fixed())
+        objective = _Objective.of(held, data, request, time.perf_counter())
+        start = held.vector(learned.kernel, learned.noise_variance)[held.free]
+        with objective.running(blocks) as run:
+            heights.append(objective.height(blocks, start, run))
+    return np.exp(values), data.y.size * np.array(heights)
+
+
 def gains(better: Learned, worse: Learned, data: LearningData, request: LearningRequest) -> tuple[float, float]:
     """What one gains over another, in nats per target, and its standard error.
 
@@ -235,6 +260,10 @@ class _Objective:
         """Go all the way to the maximum."""
         with self.running(blocks) as run:
             return self._maximise(blocks, start, "refine", max_iterations, 1e-9 if len(blocks) == 1 else 1e-7, run)
+
+    def height(self, blocks: list[Block], start: Floats, run: Any) -> float:
+        """Largest value that a few steps lead to."""
+        return self._maximise(blocks, start, "profile", 20, 1e-7, run).value
 
     def polish(self, blocks: list[Block], start: Floats, curvature: Floats, size: float, run: Any) -> Optimum:
         """Go to the maximum from near it."""
