@@ -244,6 +244,21 @@ def test_local_models_are_near_universal_kriging(local_and_exact):
     np.testing.assert_allclose(local.drift_coef_.std_errors, errors, rtol=0.05)
 
 
+def test_certificates_are_of_universal_kriging(local_and_exact):
+    local, exact = local_and_exact
+    certificate = local.certify(BIG_PLACES[:20])
+    mean, std = exact.predict(BIG_PLACES[:20], return_std=True, include_noise=True)
+    np.testing.assert_allclose(certificate.mean, mean, atol=1e-4)
+    np.testing.assert_allclose(certificate.std, std, rtol=1e-4)
+    assert certificate.divergence < local.tolerance
+
+
+def test_sources_are_predicted_from(local_and_exact):
+    local, _ = local_and_exact
+    source = nf.sources.ArraySource(BIG_PLACES, np.zeros(len(BIG_PLACES)), batch_size=64)
+    np.testing.assert_allclose(local.predict(source, return_std=True), local.predict(BIG_PLACES, return_std=True))
+
+
 def test_parts_of_local_models(local_and_exact):
     local, exact = local_and_exact
     parts, expected = local.predict_parts(BIG_PLACES), exact.predict_parts(BIG_PLACES)
