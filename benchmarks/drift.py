@@ -186,7 +186,7 @@ def prices(options):
                 print(f"{method:28} {rmse:8.4f} {nll:8.4f} {100 * inside:6.1f}% {seconds:8.1f}", flush=True)
 
 
-def coverage(options, n=300, draws=200):
+def coverage(options, n=200, draws=200):
     """A rough process (two short scales), a covariate that varies in space, and one that does not."""
     truth, inside, naive = np.array([1.0, 2.0, -1.0]), [], []
     for seed in range(draws):

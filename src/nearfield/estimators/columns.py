@@ -399,7 +399,13 @@ def _holds_categories(X: Any, j: int) -> bool:
     if hasattr(X, "columns") and str(getattr(X[X.columns[j]], "dtype", "")).lower().startswith(("categor", "enum")):
         return True
     values = column_of(X, j)
-    return values.dtype.kind in "OUST" and not all(_is_number(value) for value in values.tolist())
+    if values.dtype.kind not in "OUST":
+        return False
+    words = [value for value in values.tolist() if not _is_number(value)]
+    odd = next((value for value in words if not isinstance(value, str | bytes)), None)
+    if odd is not None:
+        raise TypeError(f"Column {j} of X (counted from 0): argument must be a string or a number. Got {odd!r}.")
+    return bool(words)
 
 
 def _is_number(value: Any) -> bool:
