@@ -221,8 +221,8 @@ def rows(options, n=1_000_000):
     wide, target = np.column_stack([X, F]), y + F @ rng.standard_normal(10)
     given = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "n_scales": 1, "random_state": 0}
     for drift in ("constant", [2]):  # compiled loops are made once
-        first = nf.LocalGPRegressor(coordinates=[0, 1], drift=drift, **given).fit(wide[:60_000], target[:60_000])
-        first.predict(wide[:60_000], return_std=True)
+        first = nf.LocalGPRegressor(coordinates=[0, 1], drift=drift, **given).fit(wide[:250_000], target[:250_000])
+        first.predict(wide[:250_000], return_std=True)
     print(f"\n{n} rows: seconds to fit, and to predict as many with std")
     for name, drift, data in (("without", "constant", X), ("ten drift columns", list(range(2, 12)), wide)):
         model = nf.LocalGPRegressor(coordinates=[0, 1] if drift != "constant" else None, drift=drift, **given)

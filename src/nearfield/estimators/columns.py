@@ -417,7 +417,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _levels(encoding: Encoding, X: Any, j: int) -> tuple[str, ...]:
-    levels = tuple(sorted(set(labels_of(column_of(X, j), encoding.name(j)))))
+    labels = set(labels_of(column_of(X, j), encoding.name(j)))
+    levels = tuple(sorted(labels, key=float) if all(map(_is_number, labels)) else sorted(labels))
     if len(levels) < 2:
         raise ValueError(f"Drift column {encoding.name(j)!r} has one category only, {levels[0]!r}: leave it out.")
     if len(levels) > MOST_LEVELS:
