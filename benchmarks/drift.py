@@ -186,7 +186,7 @@ def prices(options):
                 print(f"{method:28} {rmse:8.4f} {nll:8.4f} {100 * inside:6.1f}% {seconds:8.1f}", flush=True)
 
 
-def coverage(options, n=300, draws=200):
+def coverage(options, n=200, draws=200):
     """A rough process (two short scales), a covariate that varies in space, and one that does not."""
     truth, inside, naive = np.array([1.0, 2.0, -1.0]), [], []
     for seed in range(draws):
@@ -220,6 +220,9 @@ def rows(options, n=1_000_000):
     F = rng.standard_normal((n, 10))
     wide, target = np.column_stack([X, F]), y + F @ rng.standard_normal(10)
     given = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "n_scales": 1, "random_state": 0}
+    for drift in ("constant", [2]):  # compiled loops are made once
+        first = nf.LocalGPRegressor(coordinates=[0, 1], drift=drift, **given).fit(wide[:250_000], target[:250_000])
+        first.predict(wide[:250_000], return_std=True)
     print(f"\n{n} rows: seconds to fit, and to predict as many with std")
     for name, drift, data in (("without", "constant", X), ("ten drift columns", list(range(2, 12)), wide)):
         model = nf.LocalGPRegressor(coordinates=[0, 1] if drift != "constant" else None, drift=drift, **given)

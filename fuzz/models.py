@@ -76,7 +76,7 @@ def sources() -> dict[str, Any]:
     """Small models of every kind, fitted."""
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 8, (60, 2))
-    wide = np.tile(X, 3)
+    wide, grouped = np.tile(X, 3), np.column_stack([X, np.arange(60) % 4])
     y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.1 * rng.standard_normal(60)
     local = {**FIXED, "spacing": 1.5, "radius": 3.0, "features": nf.TaylorFeatures(4), "random_state": 0}
     two = {"length_scale": [1.0, 4.0], "signal_variance": [0.6, 0.4], "noise_variance": 0.01, "n_scales": 2}
@@ -106,6 +106,11 @@ def sources() -> dict[str, Any]:
         "Maclaurin": feature(srht, **FIXED).fit(wide, y),
         "sketch": feature(nf.PolynomialSketch(10, random_state=0)).fit(X, y),
         "maps": feature(drawn, **two).fit(X, y),
+        "drift": nf.LocalGPRegressor(**local, drift="quadratic").fit(X, y),
+        "roles": nf.ExactGPRegressor(**FIXED, coordinates=[0], drift=[1]).fit(X, both),
+        "groups": nf.LocalGPRegressor(**FIXED, coordinates=[0, 1], groups=[2], random_state=0).fit(grouped, y),
+        "effects": nf.ExactGPRegressor(**FIXED, coordinates=[0, 1], groups=[2]).fit(grouped, y),
+        "further": feature(drawn, **FIXED, drift="linear").fit(X, y),
     }
 
 
@@ -217,6 +222,10 @@ def use(model: Any, rng: random.Random, path: Path, page: bool) -> None:
         raise runner.Defect("predictions that are not finite")
     account(vars(model))
     repr(model)
+    if hasattr(model, "drift_coef_"):
+        str(model.drift_coef_)
+    if hasattr(model, "group_effects_"):
+        str(model.group_effects_)
     if page and len(getattr(model, "centers_", points)):  # a model a test point takes its time over a map
         webpage.build(model, points)
     if rng.random() < 0.05:

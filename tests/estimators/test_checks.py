@@ -26,6 +26,9 @@ ESTIMATORS = [
     nf.LocalGPRegressor(**FIXED, **LOCAL),
     nf.LocalGPRegressor(**FIXED, **LOCAL, centers="net", blend=True, random_state=0),
     nf.LocalGPRegressor.from_paper(16, **FIXED, random_state=0),
+    nf.ExactGPRegressor(**FIXED, drift=[]),
+    nf.LocalGPRegressor(**FIXED, drift=[]),
+    nf.FeatureGPRegressor(FOURIER, **FIXED, drift=[]),
 ]
 
 

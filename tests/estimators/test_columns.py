@@ -92,6 +92,8 @@ def test_numbers_taken_for_categories():
     roles = {"coordinates": ["east", "north"]}
     first = nf.ExactGPRegressor(**GIVEN, **roles, drift=["C(rooms)"]).fit(X, Y)
     assert first.drift_coef_.names == ("intercept", "rooms=2", "rooms=3")
+    tens = nf.ExactGPRegressor(**GIVEN, **roles, drift=["C(rooms)"]).fit(X.assign(rooms=X["rooms"] * 5), Y)
+    assert tens.drift_coef_.names == ("intercept", "rooms=10", "rooms=15")  # compared to 5, the least
     second = nf.ExactGPRegressor(**GIVEN, **roles, drift=["rooms"]).fit(
         X.assign(rooms=X["rooms"].astype("category")), Y
     )

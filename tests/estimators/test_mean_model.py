@@ -61,7 +61,7 @@ def test_a_linear_mean_beside_a_drift(regressor):
 
 
 def test_boosting_finds_steps_and_more_rows_are_taken_in():
-    boosting = HistGradientBoostingRegressor(max_iter=40, random_state=0)
+    boosting = HistGradientBoostingRegressor(max_iter=25, random_state=0)
     model = nf.LocalGPRegressor(**GIVEN, coordinates=[0, 1], mean=boosting, random_state=0).fit(X[:200], Y[:200])
     plain = nf.LocalGPRegressor(**GIVEN, coordinates=[0, 1], drift=[2]).fit(X[:200], Y[:200])
     held_out = X[200:], Y[200:]

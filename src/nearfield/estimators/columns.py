@@ -399,7 +399,13 @@ def _holds_categories(X: Any, j: int) -> bool:
     if hasattr(X, "columns") and str(getattr(X[X.columns[j]], "dtype", "")).lower().startswith(("categor", "enum")):
         return True
     values = column_of(X, j)
-    return values.dtype.kind in "OUST" and not all(_is_number(value) for value in values.tolist())
+    if values.dtype.kind not in "OUST":
+        return False
+    words = [value for value in values.tolist() if not _is_number(value)]
+    odd = next((value for value in words if not isinstance(value, str | bytes)), None)
+    if odd is not None:
+        raise TypeError(f"Column {j} of X (counted from 0): argument must be a string or a number. Got {odd!r}.")
+    return bool(words)
 
 
 def _is_number(value: Any) -> bool:
@@ -411,7 +417,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _levels(encoding: Encoding, X: Any, j: int) -> tuple[str, ...]:
-    levels = tuple(sorted(set(labels_of(column_of(X, j), encoding.name(j)))))
+    labels = set(labels_of(column_of(X, j), encoding.name(j)))
+    levels = tuple(sorted(labels, key=float) if all(map(_is_number, labels)) else sorted(labels))
     if len(levels) < 2:
         raise ValueError(f"Drift column {encoding.name(j)!r} has one category only, {levels[0]!r}: leave it out.")
     if len(levels) > MOST_LEVELS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 from ..common.arrays import Array, weighted_mean
 from ..common.parts import Part, PredictedParts
@@ -127,9 +127,7 @@ class WithDrift:
     def _encoded(self, X: Any, reset: bool) -> Floats:
         """Rows (n, n_features) as numbers, where columns have roles; `reset` finds out which."""
         if not hasattr(X, "columns"):
-            X = np.asarray(X)
-            if X.ndim != 2:
-                raise ValueError(f"X must be a table or an array of two dimensions. Got one of {X.ndim}.")
+            X = check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=int(reset), estimator=self)
         if not reset:
             self._require_columns(X)
         validate_data(self, X, reset=reset, skip_check_array=True)

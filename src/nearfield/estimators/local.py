@@ -650,8 +650,6 @@ class LocalGPRegressor(LearntNoise):
 
     def _certify_points(self, X: Any, n_probes: int = 64, random_state: Any = None) -> Certificate:
         fitted, places = self._fitted, as_doubles(X)
-        if fitted.drift is not None and fitted.drift.size:
-            raise ValueError("certify is for models without a drift of columns: fit one with drift='constant' to see.")
         if not isinstance(fitted.predictor, LocalPredictor) or fitted.predictor.n_samples == 0:
             raise ValueError("The model keeps no training points, which certify needs: fit it to arrays.")
         if len(places) > n_probes:
@@ -662,7 +660,8 @@ class LocalGPRegressor(LearntNoise):
             mean, variance = self._moments(like(places, X))  # as the process has it, whatever the noise is like
             return mean, self._std(variance, True)
 
-        certificate = certify(fitted, self._inner(places), predict, self.n_jobs, self._check_progress())
+        given = (predict, self.n_jobs, self._check_progress(), self._drift_columns(places), self._known_mean(places))
+        certificate = certify(fitted, self._inner(places), *given)
         return replace(certificate, X=places)
 
     def _training_points(self) -> Floats | None:

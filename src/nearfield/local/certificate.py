@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..features.domain import DomainFeatures
 from ..hyperparameters.request import Progress
 from ..kernels import Kernel
 from ..solvers.conjugate_gradients import mean_error_bound, quadratic_error_bound
+from ..solvers.drift import Coefficients
 from .fit import FittedLocal
 from .global_part import rows_of, split
 from .iteration import MOST_PAIRS, System
@@ -75,7 +76,10 @@ class Certificate:
 
 @dataclass(frozen=True, eq=False)
 class ExactAnswers:
-    """Means (p, k), latent variances (p,), bounds on the errors of both, and how the iteration ended."""
+    """Means (p, k), latent variances (p,), bounds on the errors of both, and how the iteration ended.
+
+    `products` (k, k) are those of all targets with the inverse of their covariance.
+    """
 
     mean: Floats
     variance: Floats
@@ -83,6 +87,7 @@ class ExactAnswers:
     variance_bound: Floats
     n_iterations: int
     converged: Booleans
+    products: Floats
 
 
 def exact_at(
@@ -115,6 +120,7 @@ def exact_at(
         quadratic_error_bound(residuals[:p], noise),
         max(s.n_iterations for s in solutions),
         np.concatenate([s.converged for s in solutions]),
+        data.y.T @ weights[:, p:],
     )
 
 
@@ -134,17 +140,28 @@ def certify(
     predict: Callable[[Floats], tuple[Floats, Floats]],
     n_jobs: int | None,
     progress: Progress | None,
+    columns: Floats | None = None,
+    known: Floats | None = None,
 ) -> Certificate:
     """The exact process at places (p, d) in the units of the data, and how far from it a fitted model is.
 
-    `predict` gives the model's means and standard deviations of observations there, (p,) or (p, k).
+    `predict` gives the model's means and standard deviations of observations there, (p,) or (p, k). With a drift,
+    `columns` are those of the places, and `known` (p, k) is what was taken out of the targets. Bounds take its
+    coefficients, which come from the same iteration, for exact.
     """
     start = time.perf_counter()
     answers = exact_at(fitted.frame.kernel, fitted.training_set(), fitted.frame.points(X), n_jobs, progress)
     y_mean, offset = as_doubles(fitted.y_mean), as_doubles(fitted.frame.offset)
     mean = answers.mean[:, :-1] - answers.mean[:, -1:] * (y_mean - offset) + y_mean
     bound = answers.mean_bound[:, :-1] + answers.mean_bound[:, -1:] * np.abs(y_mean - offset)
-    variance = answers.variance + fitted.learned.noise_variance
+    latent = answers.variance
+    if fitted.drift is not None and columns is not None:
+        k = mean.shape[1] - fitted.drift.size
+        drift = replace(Coefficients.from_products(answers.products[:-1, :-1], k), prior=fitted.drift.prior)
+        bound = bound[:, :k] + bound[:, k:] @ np.abs(drift.mean)
+        mean, latent = drift.completed(mean[:, :k], latent, columns - mean[:, k:])
+    mean = mean if known is None else mean + known
+    variance = latent + fitted.learned.noise_variance
     model_mean, model_std = (as_doubles(values) for values in predict(X))
     std = np.sqrt(variance)
     divergences = metrics.kl_divergence(

@@ -163,6 +163,7 @@ class ModelFile:
         try:
             model, parts = self._checked()
             _complete(model, parts)
+            _check_coefficients(model)
             note_fitted(model, set(model.get_params(deep=False)))
         except MemoryError as error:
             raise MemoryError(
@@ -450,6 +451,12 @@ def _check_roles(model: Any) -> None:
     if roles is not None:
         n_columns = sum(len(roles.encoding.levels[str(j)]) + 1 for j in roles.encoding.groups)
         require(n_columns == (0 if roles.groups is None else len(roles.groups.names)))
+
+
+def _check_coefficients(model: Any) -> None:
+    """Refuse sums that tell no coefficients of a drift."""
+    sums = model._drift_sums()
+    require(sums is None or (np.isfinite(sums.mean).all() and np.isfinite(sums.root).all()))
 
 
 def _check_prior(prior: Any, p: int) -> None:
