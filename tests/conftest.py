@@ -20,6 +20,8 @@ def few_probes(monkeypatch):
     monkeypatch.setattr("nearfield.local.by_radius.LEAST", 8)
     monkeypatch.setattr("nearfield.local.by_radius.MOST", 8)
     monkeypatch.setattr("nearfield.local.by_radius.GAPS", 8)
+    monkeypatch.setattr("nearfield.local.by_number.NEIGHBOURHOODS", 12)
+    monkeypatch.setattr("nearfield.local.by_number.PLACES", 32)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from nearfield import ExactGPRegressor, LocalGPRegressor, TaylorFeatures, metric
 from nearfield.local import by_number
 from nearfield.sources import ArraySource
 
+pytestmark = pytest.mark.usefixtures("few_probes")
 ONE = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.05, "n_scales": 1, "random_state": 0}
 TWO = {**ONE, "length_scale": [1.0, 12.0], "signal_variance": [0.5, 1.0], "n_scales": 2}
 WIDTH = 25.0
@@ -201,6 +202,7 @@ def test_a_tolerance_out_of_reach_never_gives_a_worse_model(monkeypatch):
     """In many columns, beyond where the exact process can be afforded."""
     monkeypatch.setattr("nearfield.local.choices.EXACT_FALLBACK_UP_TO", 1000)
     monkeypatch.setattr(by_number, "MOST_POINTS", (400,))
+    monkeypatch.setattr(by_number, "NEIGHBOURHOODS", 48)
     rng = np.random.RandomState(0)
     X = rng.uniform(0, 3, (1600, 5))
     y = np.sin(X @ rng.standard_normal(5)) + 0.1 * rng.standard_normal(1600)

@@ -25,6 +25,8 @@ def _no_way_out():
     """The exact process is not there to fall back upon."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choices, "EXACT_FALLBACK_UP_TO", 0)
+        patch.setattr(by_number, "NEIGHBOURHOODS", 24)
+        patch.setattr(by_number, "PLACES", 64)
         yield
 
 
@@ -37,7 +39,7 @@ def field(X):
     return wave + np.sin(0.7 * X[:, 0] + 0.4 * X[:, 1]) + 0.2 * X[:, 0]
 
 
-def training(n=2200, seed=0):
+def training(n=1700, seed=0):
     """Points of a square with a round hole in its middle."""
     rng = np.random.RandomState(seed)
     X = rng.uniform(0, WIDTH, (2 * n, 2))
@@ -157,17 +159,17 @@ def test_predictions_are_continuous_across_the_hole(name, tolerance):
 @pytest.mark.parametrize(("name", "tolerance"), list(zip(KERNELS, [1e-2, 1e-3, 1e-3], strict=True)))
 def test_more_data_are_as_if_they_had_been_there_from_the_start(name, tolerance):
     X, y = training()
-    model = LocalGPRegressor(**parameters(name), tolerance=tolerance, random_state=0, n_jobs=1).fit(X[:1700], y[:1700])
-    model.partial_fit(X[1700:1900], y[1700:1900]).partial_fit(X[1900:], y[1900:])
-    assert model.report_.n_samples == 2200
+    model = LocalGPRegressor(**parameters(name), tolerance=tolerance, random_state=0, n_jobs=1).fit(X[:1550], y[:1550])
+    model.partial_fit(X[1550:1600], y[1550:1600]).partial_fit(X[1600:], y[1600:])
+    assert model.report_.n_samples == 1700
     for where in ("hole", "data"):
         assert divergences(model, exact(name), places(where)).mean() <= 2 * tolerance  # chosen for fewer data
 
 
 @pytest.mark.parametrize("name", ["two long"])
 def test_forgetting_leaves_the_new_data_alone(name):
-    X, y = training(2000, seed=3)
-    model = LocalGPRegressor(**parameters(name), tolerance=1e-3, random_state=0, n_jobs=1).fit(*training(2000))
+    X, y = training(seed=3)
+    model = LocalGPRegressor(**parameters(name), tolerance=1e-3, random_state=0, n_jobs=1).fit(*training())
     model.partial_fit(X, y, forget=True)
     reference = ExactGPRegressor(**parameters(name)).fit(X, y)
     for where in ("hole", "data"):

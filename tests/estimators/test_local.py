@@ -18,6 +18,7 @@ from nearfield.features import maclaurin, taylor
 from nearfield.local.moments import MomentModel
 from nearfield.solvers.kernel_space import KernelSpace
 
+pytestmark = pytest.mark.usefixtures("few_probes")
 NOISE = 0.09
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": NOISE, "random_state": 0}
 LOCAL = {"spacing": 1.5, "radius": 4.0, "features": TaylorFeatures(20)}  # near exact, and nothing to be tuned

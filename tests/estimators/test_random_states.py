@@ -7,9 +7,10 @@ import pytest
 
 import nearfield as nf
 
+pytestmark = pytest.mark.usefixtures("few_probes")
 RNG = np.random.default_rng(0)
-X = RNG.uniform(0, 12, (3000, 2))
-Y = np.sin(X[:, 0]) + np.cos(X[:, 1]) + 0.1 * RNG.standard_normal(3000)
+X = RNG.uniform(0, 9, (1700, 2))
+Y = np.sin(X[:, 0]) + np.cos(X[:, 1]) + 0.1 * RNG.standard_normal(1700)
 SETTINGS = {"n_scales": 1, "n_restarts": 0, "tolerance": 0.05, "noise": "constant", "likelihood": "gaussian"}
 
 

@@ -278,6 +278,7 @@ def test_what_neighbourhoods_cannot_do_the_exact_process_does(monkeypatch):
     assert len(model.report_.trials) > 0
 
 
+@pytest.mark.usefixtures("few_probes")
 def test_what_neighbourhoods_cannot_do_an_exact_mean_does():
     X, y = synthetic(2000, 2, 12.0)
     model = LocalGPRegressor(**FIXED, tolerance=1e-7).fit(X[:1800], y[:1800])
@@ -291,6 +292,7 @@ def test_what_neighbourhoods_cannot_do_an_exact_mean_does():
     np.testing.assert_allclose(answers[1], std, rtol=1e-2)
 
 
+@pytest.mark.usefixtures("few_probes")
 def test_a_tolerance_that_cannot_be_met_is_said_with_what_was_reached(monkeypatch):
     monkeypatch.setattr(choices, "EXACT_FALLBACK_UP_TO", 1000)
     monkeypatch.setattr(iteration, "MOST_PAIRS", 0)
@@ -306,6 +308,7 @@ def test_a_tolerance_that_cannot_be_met_is_said_with_what_was_reached(monkeypatc
     assert np.all(np.isfinite(model.predict(X[:50])))
 
 
+@pytest.mark.usefixtures("few_probes")
 def test_no_warning_without_reason():
     X, y = synthetic(800, 2, 8.0)
     with warnings.catch_warnings():
@@ -388,6 +391,7 @@ def test_what_is_given_is_kept(given):
 
 @pytest.mark.filterwarnings("ignore:tolerance")
 @pytest.mark.parametrize(("d", "radius"), [(1, 30.0), (2, 8.0), (3, 6.0)])
+@pytest.mark.usefixtures("few_probes")
 def test_a_radius_too_large_for_any_degree_is_kept_all_the_same(d, radius):
     X, y = synthetic(500, d, WIDTHS[d] / 2)
     model = LocalGPRegressor(**FIXED, radius=radius).fit(X, y)

@@ -156,7 +156,7 @@ def _most_likely(
 
 
 def _slopes(field: Floats, residuals: Floats, latent: Floats, noise: Floats) -> tuple[Floats, Floats, Floats]:
-    """Twice the slopes (m,) of the log likelihood in the log of each variance, curvatures, and shares of noise."""
+    """Twice the slopes (m,) of the log likelihood in the logarithms of variances, curvatures, and shares of noise."""
     size = noise * np.exp(field)
     variance = latent + size
     squares = residuals**2 / variance
