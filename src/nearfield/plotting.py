@@ -9,6 +9,7 @@ from .reporting.plots import (
     residuals,
     samples,
     std_map,
+    variogram,
 )
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "residuals",
     "samples",
     "std_map",
+    "variogram",
 ]

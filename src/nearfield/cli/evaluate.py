@@ -72,6 +72,7 @@ def command(
     transform: options.Transform = "identity",
     noise: options.Noise = "auto",
     likelihood: options.Likelihood = "auto",
+    kernel: options.KernelName = "gaussian",
     n_features: options.NFeatures = 512,
     seed: options.Seed = 0,
     n_jobs: options.NJobs = None,
@@ -101,9 +102,8 @@ def command(
     else:
         if target is None:
             raise CommandError("Name the column to predict with --target, or a model with --model.")
-        settings = Settings(
-            method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, sphere, transform, noise, likelihood
-        )
+        of_process = (method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, sphere)
+        settings = Settings(*of_process, transform, noise, likelihood, kernel)
         if folds is not None and folds < 2:
             raise CommandError(f"--folds must be at least 2, not {folds}.")
         if not 0 < hold_out < 1:

@@ -44,6 +44,7 @@ def command(
     transform: options.Transform = "identity",
     noise: options.Noise = "auto",
     likelihood: options.Likelihood = "auto",
+    kernel: options.KernelName = "gaussian",
     n_features: options.NFeatures = 512,
     seed: options.Seed = 0,
     n_jobs: options.NJobs = None,
@@ -68,7 +69,7 @@ def command(
     if out == "-":
         raise CommandError("A model goes to a file: give --out a name.")
     settings = Settings(
-        method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, sphere, transform, noise, likelihood
+        method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, sphere, transform, noise, likelihood, kernel
     )
     refuse_overwriting(out, table=data)
     check_writable(out)

@@ -17,6 +17,7 @@ from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from ..estimators.units import give_names, rescale
 from ..features import FourierFeatures
 from ..hyperparameters.learned import OnBoundWarning, on_bounds_message
+from ..kernels.families import FAMILIES
 from ..reporting import inputs
 from ..streaming.tables.table import BATCH
 from .columns import Recipe
@@ -42,6 +43,7 @@ class Settings:
     transform: str = "identity"
     noise: str = "auto"
     likelihood: str = "auto"
+    kernel: str = "gaussian"
 
     def __post_init__(self) -> None:
         if self.method not in ("local", "exact", "features"):
@@ -58,6 +60,8 @@ class Settings:
                 raise CommandError(f"--{name} must be one of {', '.join(options)}, not {value!r}.")
             if value != usual and self.method != "local":
                 raise CommandError(f"--{name} is for local models.")
+        if self.kernel not in ("auto", *FAMILIES):
+            raise CommandError(f"--kernel must be one of auto, {', '.join(FAMILIES)}, not {self.kernel!r}.")
         if not 0 < self.tolerance < np.inf:
             raise CommandError(f"--tolerance must be positive, not {self.tolerance:g}.")
         if self.n_features < 2:
@@ -148,6 +152,7 @@ def _estimator(settings: Settings, ard: bool, progress: Callable[..., None]) -> 
     shared: dict[str, Any] = {
         "ard": ard,
         "n_scales": settings.scales(),
+        "kernel": settings.kernel,
         "n_jobs": settings.n_jobs,
         "random_state": settings.seed,
         "progress": progress,

@@ -94,6 +94,13 @@ Likelihood = Annotated[
         "--likelihood", help="Tails of a local model's noise: gaussian, student (heavy ones), or auto, by what fits."
     ),
 ]
+KernelName = Annotated[
+    str,
+    typer.Option(
+        "--kernel",
+        help="gaussian, matern12, matern32, matern52, rational_quadratic, or auto, which compares the first four.",
+    ),
+]
 NFeatures = Annotated[int, typer.Option("--n-features", help="Random features of --method features.")]
 Seed = Annotated[int, typer.Option("--seed", help="For everything random: the same seed gives the same model.")]
 NJobs = Annotated[int | None, typer.Option("--n-jobs", help="Threads. Default: every core.")]

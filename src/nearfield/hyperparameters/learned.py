@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..common.types import Floats
 from ..kernels import Kernel
+from ..kernels.families import FAMILIES
 
 ADVICE = {
     ("length_scale", False): "the target varies faster than the points are spaced; more data or a fixed value are "
@@ -76,6 +77,14 @@ class Learned:
         """What learning from the same data finds where their columns are multiplied by `units` (d,)."""
         kernel = replace(self.kernel, length_scales=self.kernel.length_scales * units)
         return replace(self, kernel=kernel, on_bounds=tuple(e for b in self.on_bounds for e in b.rescaled(units)))
+
+    def kernel_in_words(self) -> str:
+        """Family of the kernel, and what it was compared with; empty for the Gaussian one, if that was asked for."""
+        family = FAMILIES[self.kernel.family].label
+        if not self.compared:
+            return "" if self.kernel.family == "gaussian" else family
+        others = ", ".join(f"{name} {value:.4f}" for name, value in self.compared)
+        return f"{family}, the best of these by log likelihood per sample: {others}"
 
     def bounds_in_words(self, columns: Sequence[str] | None = None) -> list[str]:
         """Name, value and advice per estimate on a bound; `columns` are the names of the data's columns, if any."""

@@ -355,6 +355,8 @@ def _report(
     }
     return Report(
         n_global=0 if part is None else part.n_components,
+        kernel=learned.kernel_in_words(),
+        standard_errors=() if learned.standard_errors is None else tuple(learned.standard_errors.tolist()),
         exact_mean=exact_mean is not None,
         n_samples=predictor.n_samples,
         n_features=n_features,

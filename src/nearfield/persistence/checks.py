@@ -35,7 +35,12 @@ _FARTHEST = 10 * FARTHEST  # of points in units of the length scale, whose squar
 _MAY_BE_ODD = frozenset(
     {
         *(("Kernel", "length_scales"), ("Learned", "log_likelihood"), ("Learned", "standard_errors")),
-        *(("Report", "divergence_error"), ("Report", "trials"), ("Report", "hyperparameters")),
+        *(
+            ("Report", "divergence_error"),
+            ("Report", "trials"),
+            ("Report", "hyperparameters"),
+            ("Report", "standard_errors"),
+        ),
         ("NoiseModel", "dof"),
     }
 )

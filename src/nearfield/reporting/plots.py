@@ -26,6 +26,7 @@ from .inputs import (
     predict,
 )
 from .numbers import counted, round_numbers, tick_label
+from .variograms import empirical_variogram, model_variogram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,6 +109,47 @@ def mean_map(model: Any, X: ArrayLike | None = None, *, ax: Axes | None = None, 
 def std_map(model: Any, X: ArrayLike | None = None, *, ax: Axes | None = None, **options: Any) -> Axes:
     """Map of the standard deviation of the function without noise; arguments and answer are those of `mean_map`."""
     return _map(model, X, ax, 1, "standard deviation", {"cmap": STD_COLOURS, **options})
+
+
+def variogram(
+    model: Any,
+    X: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    *,
+    n_bins: int = 20,
+    max_distance: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Empirical semivariogram of the data, with the curve of the model's kernel and noise in it.
+
+    Half the mean squared difference of two targets against their distance. The model was not fitted to it but by
+    likelihood; far from the curve, its kernel does not suit the data, or these have a trend.
+
+    Parameters
+    ----------
+    model : fitted regressor with one length scale for all columns
+    X, y : arrays of shape (n, n_features) and (n,), default=None
+        Observations; without them, those the model was trained on.
+    n_bins : int, default=20
+        Of distances.
+    max_distance : float, default=None
+        Largest distance; a third of the largest there is, without it.
+    ax : matplotlib Axes, default=None
+
+    Returns
+    -------
+    ax : matplotlib Axes
+    """
+    distances, halves, counts = empirical_variogram(model, X, y, n_bins, max_distance)
+    ax = _axes(ax)
+    ax.scatter(distances, halves, s=10 + 60 * counts / counts.max(), color=INK, alpha=0.7, label="data", zorder=3)
+    h = np.linspace(0, float(distances.max()) * 1.03, 300)
+    ax.plot(h, model_variogram(model, h), color=BLUE, linewidth=2.2, label="model")
+    ax.axhline(float(model.noise_variance_), color=GREY, linewidth=1, linestyle="--", label="noise")
+    unit = " (km)" if model.metric_ == "sphere" else ""
+    ax.set(xlabel=f"distance{unit}", ylabel="semivariance", xlim=(0, h[-1]), ylim=(0, None))
+    ax.legend(framealpha=0.9, edgecolor="none")
+    return _plain(ax)
 
 
 def samples(

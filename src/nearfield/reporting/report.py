@@ -70,6 +70,11 @@ class Report:
         What left-out residuals say of the noise, in words; empty where they were not asked.
     target : str
         Transformation of the target, in words; empty where there is none.
+    kernel : str
+        Family of the kernel, in words, and what it was compared with; empty for the Gaussian one.
+    standard_errors : tuple of float
+        Of the logarithms of all length scales, signal variances and the noise variance; NaN where one was given or the
+        data do not tell it, empty where nothing was learnt.
     drift : tuple of (name, value, standard error)
         Coefficients of the drift for the first target; empty where it has no columns.
     left_out : dict
@@ -111,6 +116,8 @@ class Report:
     metric: str = "euclidean"
     noise: str = ""
     target: str = ""
+    kernel: str = ""
+    standard_errors: tuple[float, ...] = ()
     drift: tuple[tuple[str, float, float], ...] = ()
     left_out: dict[str, float] = field(default_factory=dict)
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)

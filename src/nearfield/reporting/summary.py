@@ -133,7 +133,26 @@ def _reported_scales(report: Report) -> list[tuple[str, str]]:
         table = _table_of_scales(report.columns, np.reshape(lengths, (len(shares), -1)), report.extents, shares)
     if not table and len(shares) > 1:
         table = _shares(lengths, shares, " km" if report.metric == "sphere" else "")
-    return _hyperparameters(report.hyperparameters, table, " km" if report.metric == "sphere" else "")
+    lines = _hyperparameters(report.hyperparameters, table, " km" if report.metric == "sphere" else "")
+    kernel = [("kernel", report.kernel)] if report.kernel else []
+    return [*kernel, *lines, *_how_sure(report)]
+
+
+def _how_sure(report: Report) -> list[tuple[str, str]]:
+    """Standard errors, where there are few enough to be read in a line."""
+    errors, J = np.asarray(report.standard_errors), len(report.variance_shares)
+    if len(errors) != 2 * J + 1 or np.isnan(errors).all():
+        return []
+
+    def listed(values: Any) -> str:
+        return ", ".join("not told" if np.isnan(v) else f"{v:.1%}" if v < 1 else "beyond 100 %" for v in values)
+
+    names = ("length scale", "signal variance", "noise variance")
+    parts = (errors[:J], errors[J:-1], errors[-1:])
+    words = [
+        f"{name} {listed(values)}" for name, values in zip(names, parts, strict=True) if not np.isnan(values).all()
+    ]
+    return [("known to within", f"{'; '.join(words)} (standard errors)")]
 
 
 def _table_of_scales(names: Sequence[str], scales: Any, extents: Sequence[float], shares: Any) -> str:
