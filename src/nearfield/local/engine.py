@@ -21,7 +21,7 @@ from ..common.types import Booleans, Floats, Integers
 from ..solvers.kernel_space import KernelSpace
 from . import ensemble, fast, graded
 from .centers import Placement
-from .model import LocalModel
+from .model import MANY_TARGETS, LocalModel
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
@@ -59,7 +59,7 @@ class Engine(Protocol):
         """Means (m, k + 1) and variances (m,) at `X`, each point by the model of its centre `owner` (m,)."""
 
     def predict_near(
-        self, plan: Plan, models: Sequence[Any], placement: Placement, X: Array, blend: bool
+        self, plan: Plan, models: Sequence[Any], placement: Placement, X: Array, blend: bool, with_variance: bool
     ) -> tuple[Array, Array, Array] | None:
         """The same by the nearest models, and which points (m,) are left to the other ways; None if all of them."""
 
@@ -144,13 +144,18 @@ class RaggedEngine:
         return ensemble.predict_groups(plan, models, centers, X, owner, with_variance, self.n_jobs)
 
     def predict_near(
-        self, plan: Plan, models: Sequence[LocalModel], placement: Placement, X: Floats, blend: bool
+        self,
+        plan: Plan,
+        models: Sequence[LocalModel],
+        placement: Placement,
+        X: Floats,
+        blend: bool,
+        with_variance: bool,
     ) -> tuple[Floats, Floats, Booleans] | None:
         """See `Engine`."""
-        near = fast.predict(plan, models, placement, X, blend, self.n_jobs)
-        if near is None:
-            near = ensemble.predict_many_targets(plan, models, placement, X, blend, self.n_jobs)
-        return near
+        if not with_variance and models and models[0].coefficients.shape[1] >= MANY_TARGETS:
+            return ensemble.predict_many_targets(plan, models, placement, X, blend, self.n_jobs)
+        return fast.predict(plan, models, placement, X, blend, self.n_jobs)
 
     def predict_at(
         self, plan: Plan, data: TrainingSet, places: Floats, X: Floats, with_variance: bool

@@ -95,7 +95,7 @@ class Predictor:
             return self._by_graded_cells(X, with_variance, blend=False)
         if len(self.placement.centers) == 0:
             return self._opened(self.plan, X, X, with_variance)
-        near = self.engine.predict_near(self.plan, self.models, self.placement, X, blend=False)
+        near = self.engine.predict_near(self.plan, self.models, self.placement, X, False, with_variance)
         return self._completed(near, X, with_variance, self._predict)
 
     def _completed(self, near: Any, X: Array, with_variance: bool, predict: Callable[..., Any]) -> tuple[Array, Array]:
@@ -124,7 +124,7 @@ class Predictor:
             return self._by_graded_cells(X, with_variance, blend=True)
         if not self.can_blend:
             return self.predict(X, with_variance)
-        near = self.engine.predict_near(self.plan, self.models, self.placement, X, blend=True)
+        near = self.engine.predict_near(self.plan, self.models, self.placement, X, True, with_variance)
         return self._completed(near, X, with_variance, self._predict_blended)
 
     def _predict_blended(self, X: Array, with_variance: bool) -> tuple[Array, Array]:
