@@ -66,3 +66,16 @@ def test_numbers_of_functions_do_not_matter():
     given, at = fitted("moments"), places()
     eight = draw(given, 5, range(8), 1)(at, True, 1)[0]
     np.testing.assert_allclose(draw(given, 5, range(3, 6), 2)(at, True, 2)[0], eight[:, 3:6], atol=1e-5)
+
+
+@pytest.mark.parametrize("blend", [False, True])
+def test_variances_are_there_with_many_targets_too(blend):
+    """Further targets of long scales are many, and their models are asked for variances."""
+    rng = np.random.RandomState(1)
+    X = rng.uniform(0, 9, (900, 2))
+    y = rng.standard_normal((900, 8))
+    models = [LocalGPRegressor(**SETTINGS, **KINDS["moments"]).fit(X, each) for each in (y, y[:, :1])]
+    at = models[0]._fitted.frame.points(places())
+    many, single = (model._fitted.predict_all(at, True, blend) for model in models)
+    np.testing.assert_allclose(many[1], single[1], rtol=1e-9)
+    np.testing.assert_allclose(many[0][:, 0], single[0][:, 0], atol=1e-9)

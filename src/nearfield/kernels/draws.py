@@ -89,7 +89,7 @@ def drawn_residuals(
     def work(rows: slice) -> None:
         drawn = _normals(_mixed(order[rows].astype(np.uint64) + start), functions) * roots[rows, None]
         drawn += residuals[rows]
-        np.subtract(y[rows][:, own], drawn, out=residuals[rows])
+        np.subtract(y[rows] if k == 1 else y[rows][:, own], drawn, out=residuals[rows])
 
     thread_map(work, batches(len(X), ROWS_AT_ONCE), n_jobs)
     return result

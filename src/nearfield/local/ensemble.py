@@ -190,9 +190,9 @@ def predict_many_targets(
     None where all of them are. Answers of several centres are added up as they come, chunk by chunk of places that lie
     together: with many targets, to hold and to weigh them all takes longer than to find them.
     """
-    if not models or models[0].coefficients.shape[1] < local.MANY_TARGETS or placement.spacing is None:
+    if placement.spacing is None or len(X) == 0 or X.shape[1] > MAX_COLUMNS or plan.count is not None:
         return None
-    cells = Cells.of(X, placement.spacing) if X.shape[1] <= MAX_COLUMNS and plan.count is None else None
+    cells = Cells.of(X, placement.spacing)
     if cells is None:
         return None
     centers, tree = placement.centers, cKDTree(placement.centers)

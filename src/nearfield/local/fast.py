@@ -20,7 +20,7 @@ from ..common.types import Booleans, Floats, Integers
 from . import blending
 from .cells import MAX_COLUMNS, Cells, keys_of
 from .centers import Placement
-from .model import MANY_TARGETS, LocalModel
+from .model import LocalModel
 from .moments import MomentMap, MomentModel, MomentSums, Monomials
 from .neighbourhoods import TrainingSet
 from .plan import Plan
@@ -145,8 +145,7 @@ def predict(
 
     None where all of them are.
     """
-    is_worth_it = len(models) >= MIN_CENTERS and models[0].coefficients.shape[1] < MANY_TARGETS
-    moments = _moments(plan) if is_worth_it and placement.spacing is not None else None
+    moments = _moments(plan) if len(models) >= MIN_CENTERS and placement.spacing is not None else None
     loops = None if moments is None else _loops()
     if moments is None or loops is None or placement.spacing is None:
         return None
