@@ -48,6 +48,8 @@ class ExactGPRegressor(JointGPRegressor):
     n_scales : int or "auto", default=1
         Number of Gaussians summed in the kernel; "auto" learns it. Where several signal variances, or rows of length
         scales, are given, these tell it, and neither "auto" nor 1 need be changed.
+    kernel : {"gaussian", "matern12", "matern32", "matern52", "rational_quadratic", "auto"}, default="gaussian"
+        Family of the kernel; `n_scales` sums several. "auto" compares Matern kernels with Gaussians by likelihood.
     metric : {"auto", "euclidean", "sphere"}, default="auto"
         "sphere" takes longitude and latitude in degrees, found by the names of the columns or else the first two, and
         measures straight lines through the earth, in km: across the date line and the poles, and less than 1 % shorter

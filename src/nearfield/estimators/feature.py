@@ -70,6 +70,8 @@ class FeatureGPRegressor(JointGPRegressor):
     n_scales : int or "auto", default=1
         Number of Gaussians summed in the kernel; each has a map of its own, side by side. "auto" learns it. See
         `ExactGPRegressor` where hyperparameters are given.
+    kernel : {"gaussian", "matern12", "matern32", "matern52", "rational_quadratic", "auto"}, default="gaussian"
+        Family of the kernel; `n_scales` sums several. "auto" compares Matern kernels with Gaussians by likelihood.
     metric : {"auto", "euclidean", "sphere"}, default="auto"
         "sphere" for longitude and latitude in degrees; see `ExactGPRegressor`.
     coordinates : names, numbers, callable or None, default=None

@@ -64,6 +64,8 @@ class LocalGPRegressor(LearntNoise):
     n_scales : int or "auto", default="auto"
         Number of Gaussians summed in the kernel. "auto" learns it where length scale and signal variance are learnt;
         where they are given, they tell it: see `ExactGPRegressor`.
+    kernel : {"gaussian", "matern12", "matern32", "matern52", "rational_quadratic", "auto"}, default="gaussian"
+        Family of the kernel; `n_scales` sums several. "auto" compares Matern kernels with Gaussians by likelihood.
     metric : {"auto", "euclidean", "sphere"}, default="auto"
         "sphere" takes columns of longitude and latitude in degrees, and measures in km; see `ExactGPRegressor`.
     coordinates : names, numbers, callable or None, default=None
