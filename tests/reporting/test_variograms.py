@@ -1,5 +1,7 @@
 """Variograms of the data beside brute force, and of the model beside its kernel."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -23,7 +25,7 @@ def test_bins_hold_half_the_mean_squared_differences():
     distances, halves, counts = empirical_variogram(model, n_bins=8, max_distance=4.0)
     pairs, squares = pdist(X), 0.5 * pdist(y[:, None]) ** 2
     edges = 4.0 * (np.arange(9) / 8) ** 2
-    for i, (low, high) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+    for i, (low, high) in enumerate(pairwise(edges)):
         inside = (pairs >= low) & (pairs < high)
         assert counts[i] == inside.sum()
         assert_allclose([distances[i], halves[i]], [pairs[inside].mean(), squares[inside].mean()])
