@@ -163,3 +163,21 @@ def test_neighbours_of_outliers():
     line = np.arange(100.0)[:, None]
     near = neighbours_of(line, np.isin(np.arange(100), [50]))
     assert near.tolist() == [*range(50 - len(near) // 2, 50), *range(51, 51 + len(near) - len(near) // 2)]
+
+
+@pytest.mark.parametrize("dof", [np.inf, 4.0])
+def test_sizes_of_cells_are_as_near_to_the_truth_as_they_say(dof):
+    rng = np.random.RandomState(0)
+    X = rng.uniform(0, 10, (12_000, 1))
+    truth = 1.2 * np.sin(X[:, 0])
+    latent = rng.uniform(0.0, 1.0, len(X))
+    unit = rng.standard_normal(len(X)) if np.isinf(dof) else rng.standard_t(dof, len(X))
+    residuals = unit * np.sqrt(latent + np.exp(truth))
+    cells, rows = Cells.of(X), np.arange(len(X))
+    values, variances = cell_values(np.zeros(len(X)), residuals, latent, np.ones(len(X)), cells, rows)
+    errors = values - 1.2 * np.sin(cells.middles[:, 0])
+    errors -= np.average(errors, weights=1 / variances)  # only differences count
+    z = errors / np.sqrt(variances)
+    assert len(z) > 200
+    assert 0.8 < z.std() < 1.25
+    assert np.abs(z).max() < 5

@@ -39,7 +39,7 @@ def charts(page):
 
 
 def test_a_page_has_the_pictures_of_plotting(model, page):
-    calibration, probabilities, residuals, trials = charts(page)
+    calibration, probabilities, residuals, by_value, by_region, trials = charts(page)
     assert ">this model</text>" in calibration
     assert 'aria-label="Calibration: coverage differs' in calibration
     assert probabilities.count("fill: var(--accent)") == 20
@@ -47,6 +47,8 @@ def test_a_page_has_the_pictures_of_plotting(model, page):
     assert "2000 of 3000 are drawn" in page
     assert trials.count("<use") >= len(model.report_.trials)
     assert ">tolerance</text>" in trials
+    assert by_value.count("<use") >= 10  # tenths
+    assert len(re.findall(r">\d\d</text>", by_region)) >= 10
 
 
 def test_ids_are_unique_and_those_that_are_used(page):
@@ -72,7 +74,7 @@ def test_pictures_have_the_type_and_colours_of_the_page(page):
 
 
 def test_pictures_are_small(page):
-    assert sum(map(len, charts(page))) < 120_000
+    assert sum(map(len, charts(page))) < 160_000
 
 
 def test_numbers_in_words_are_not_rounded():

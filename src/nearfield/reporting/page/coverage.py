@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 N_GROUPS, LEAST_PER_GROUP = 10, 50
-MAX_DOTS = 1500
+MAX_DOTS = 400
 
 
 class Group(NamedTuple):
