@@ -70,6 +70,7 @@ class GPRegressor(
     noise_variance_: float
     y_mean_: Floats
     learned_: Learned
+    groups: Any = None
     _sphere: Sphere | None = None  # how columns are places on the earth
     _box: Floats | None = None  # where the data are
 

@@ -174,6 +174,7 @@ class FeatureGPRegressor(JointGPRegressor):
             random_state=random_state,
             progress=progress,
         )
+        del self.groups  # which is no parameter here
 
     @all_or_nothing
     def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:

@@ -21,7 +21,7 @@ from ..common.types import Booleans, Floats, Integers
 from ..solvers.kernel_space import KernelSpace
 from . import ensemble, fast, graded
 from .centers import Placement
-from .model import LocalModel
+from .model import MANY_TARGETS, LocalModel
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
@@ -153,10 +153,9 @@ class RaggedEngine:
         with_variance: bool,
     ) -> tuple[Floats, Floats, Booleans] | None:
         """See `Engine`."""
-        near = fast.predict(plan, models, placement, X, blend, self.n_jobs)
-        if near is None and not with_variance:
-            near = ensemble.predict_many_targets(plan, models, placement, X, blend, self.n_jobs)
-        return near
+        if not with_variance and models and models[0].coefficients.shape[1] >= MANY_TARGETS:
+            return ensemble.predict_many_targets(plan, models, placement, X, blend, self.n_jobs)
+        return fast.predict(plan, models, placement, X, blend, self.n_jobs)
 
     def predict_at(
         self, plan: Plan, data: TrainingSet, places: Floats, X: Floats, with_variance: bool
