@@ -21,7 +21,6 @@ from ..common.types import Floats
 from ..kernels import Kernel
 from .blocks import N_BLOCKS, N_EARLY, Block, Evaluation, LearningData, Likelihood, joined, stacked, sum_of, thinned
 from .learned import Learned
-from .likelihood import kernel_log_likelihood
 from .optimiser import Optimum, maximise, polish
 from .request import Fixed, LearningRequest, Progress
 from .space import Space
@@ -70,8 +69,9 @@ def maximise_composite_likelihood(
         vectors = [space.vector(*start) for start in starts]
         if n_scales == 2:
             vectors += space.starts(0, rng)[:1]
-    optima = objective.compare(_few(blocks), vectors)
     followed = _followed(blocks)
+    # Few blocks do to tell length scales apart, but not to tell what one more gains.
+    optima = objective.compare(_few(blocks) if starts is None else followed, vectors, 20 if starts is None else 10)
     refined = []
     for optimum in sorted(optima, key=lambda optimum: optimum.value, reverse=True):
         refined.append(objective.refine(followed, optimum.point, max_iterations))
@@ -169,21 +169,12 @@ def gains(better: Learned, worse: Learned, data: LearningData, request: Learning
     used = {id(block.X) for block in followed}
     aside = [block for block in blocks if id(block.X) not in used]
     blocks = thinned(aside, 0, ASIDE) if len(aside) >= LEAST_ASIDE else followed
-    sizes = np.array([block.size for block in blocks])
+    stacks = stacked(blocks, better.kernel.length_scales.shape[1] > 1)
+    sizes = np.concatenate([stack.sizes for stack in stacks])
 
     def values(learned: Learned) -> Floats:
         noise = max(learned.noise_variance, 1e-12 * learned.kernel.variance)
-
-        def value(block: Block) -> float:
-            try:
-                one = kernel_log_likelihood(
-                    learned.kernel, noise, block.X, block.y, block.noise_factors, block.n_given, block.drift
-                )
-            except LinAlgError:
-                return -np.inf
-            return block.share * one[0]
-
-        return np.array(thread_map(value, blocks, request.n_jobs))
+        return np.concatenate(thread_map(lambda stack: stack.values(learned.kernel, noise), stacks, request.n_jobs))
 
     differences = values(better) - values(worse)
     mean = float(differences.sum() / sizes.sum())
@@ -245,21 +236,21 @@ class _Objective:
             with worker_threads(self.n_threads) as run:
                 yield run
 
-    def compare(self, blocks: list[Block], starts: list[Floats]) -> list[Optimum]:
+    def compare(self, blocks: list[Block], starts: list[Floats], n_steps: int) -> list[Optimum]:
         """Take a few steps from each start."""
         stages = [f"start {i + 1} of {len(starts)}" for i in range(len(starts))]
         free = self.space.free
 
         def from_start(item: tuple[Floats, str]) -> Optimum:
             start, stage = item
-            return self._maximise(blocks, start[free], stage, 20, 1e-5, map)
+            return self._maximise(blocks, start[free], stage, n_steps, 1e-5, map)
 
         return thread_map(from_start, zip(starts, stages, strict=True), self.n_threads)
 
     def refine(self, blocks: list[Block], start: Floats, max_iterations: int) -> Optimum:
         """Go all the way to the maximum."""
         with self.running(blocks) as run:
-            return self._maximise(blocks, start, "refine", max_iterations, 1e-9 if len(blocks) == 1 else 1e-7, run)
+            return self._maximise(blocks, start, "refine", max_iterations, 1e-9 if len(blocks) == 1 else 1e-6, run)
 
     def height(self, blocks: list[Block], start: Floats, run: Any) -> float:
         """Largest value that a few steps lead to."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError
@@ -104,8 +105,46 @@ class Stack:
     shares: Floats | None = None
     drift: Floats | None = None
 
+    @property
+    def sizes(self) -> Floats:
+        """Number of targets that each set stands for, (B,)."""
+        _, n, k = self.y.shape
+        shares = np.ones(len(self.y)) if self.shares is None else self.shares
+        return shares * float((n - self.n_given) * k)
+
     def __call__(self, kernel: Kernel, noise_variance: float) -> tuple[float, Floats]:
         """Value, and gradient (J * q + J + 1,)."""
+        components, slopes, K = self._matrices(kernel, noise_variance)
+        q, diagonal = self.squares.shape[2], linalg.packed_diagonal(self.y.shape[1])
+        noise = self._noise(noise_variance)
+        shares = np.ones(len(K)) if self.shares is None else self.shares
+        value = sum(share * self._overwritten(K[i], i) for i, share in enumerate(shares))
+        K *= shares[:, None]
+        lengths, variances = np.empty((len(components), q)), np.empty(len(components))
+        on_diagonal = K[:, diagonal]
+        for j, (component, slope) in enumerate(zip(components, slopes, strict=True)):
+            variances[j] = np.vdot(component, K) - 0.5 * np.vdot(component[:, diagonal], on_diagonal)
+            slope *= K
+            lengths[j] = slope.ravel() @ self.squares.reshape(-1, q) / kernel.length_scales[j] ** 2
+        noise_gradient = 0.5 * float(np.sum(on_diagonal * noise))
+        return float(value), np.concatenate([lengths.ravel(), variances, [noise_gradient]])
+
+    def values(self, kernel: Kernel, noise_variance: float) -> Floats:
+        """Log likelihood of each set, times its share, (B,); minus infinity where the covariance is not definite."""
+        _, _, K = self._matrices(kernel, noise_variance)
+        values = np.empty(len(K))
+        for i in range(len(K)):
+            try:
+                values[i] = self._factored(K[i], i)[0]
+            except LinAlgError:
+                values[i] = -np.inf
+        return values if self.shares is None else values * self.shares
+
+    def _noise(self, noise_variance: float) -> Any:
+        return noise_variance if self.noise_factors is None else noise_variance * self.noise_factors
+
+    def _matrices(self, kernel: Kernel, noise_variance: float) -> tuple[list[Floats], list[Floats], Floats]:
+        """Components and their slopes, and the covariance matrices, packed: each (B, P)."""
         q = self.squares.shape[2]
         if kernel.length_scales.shape[1] != q:
             raise ValueError(f"The kernel must have {q} length scales per component.")
@@ -122,25 +161,13 @@ class Stack:
         K = components[0].copy()
         for component in components[1:]:
             K += component
-        noise = noise_variance if self.noise_factors is None else noise_variance * self.noise_factors
-        K[:, diagonal] += noise
-        shares = np.ones(len(K)) if self.shares is None else self.shares
-        value = sum(share * self._overwritten(K[i], i) for i, share in enumerate(shares))
-        K *= shares[:, None]
-        lengths, variances = np.empty((len(components), q)), np.empty(len(components))
-        on_diagonal = K[:, diagonal]
-        for j, (component, slope) in enumerate(zip(components, slopes, strict=True)):
-            variances[j] = np.vdot(component, K) - 0.5 * np.vdot(component[:, diagonal], on_diagonal)
-            slope *= K
-            lengths[j] = slope.ravel() @ self.squares.reshape(-1, q) / kernel.length_scales[j] ** 2
-        noise_gradient = 0.5 * float(np.sum(on_diagonal * noise))
-        return float(value), np.concatenate([lengths.ravel(), variances, [noise_gradient]])
+        K[:, diagonal] += self._noise(noise_variance)
+        return components, slopes, K
 
-    def _overwritten(self, K: Floats, i: int) -> float:
-        """Log likelihood of a set of points for its packed covariance matrix, overwritten with `M`.
+    def _factored(self, K: Floats, i: int) -> tuple[float, Floats, Floats | None]:
+        """Log likelihood of a set of points for its packed covariance matrix, overwritten with its factor.
 
-        A derivative is half the sum of `M * dK`; `M = sum_t alpha_t alpha_t' - k K^-1`, less that of the given rows.
-        With a drift `K^-1` is less the square of further columns.
+        Also whitened targets, and what the drift adds to them.
         """
         y, n_given = self.y[i], self.n_given
         (n, k), diagonal = y.shape, linalg.packed_diagonal(len(y))
@@ -154,8 +181,19 @@ class Stack:
             half = half - Q @ (Q.T @ half)
             log_determinant += 2.0 * float(np.sum(np.log(np.abs(np.diagonal(R)))))
             n_free, further = n - Q.shape[1], k**0.5 * Q
+        own = half[n_given:]
+        value: float = -0.5 * (float(np.sum(own * own)) + k * (log_determinant + n_free * LOG_2PI))
+        return value, half, further
+
+    def _overwritten(self, K: Floats, i: int) -> float:
+        """Log likelihood of a set of points for its packed covariance matrix, overwritten with `M`.
+
+        A derivative is half the sum of `M * dK`; `M = sum_t alpha_t alpha_t' - k K^-1`, less that of the given rows.
+        With a drift `K^-1` is less the square of further columns.
+        """
+        value, half, further = self._factored(K, i)
+        (n, k), n_given = half.shape, self.n_given
         own = half[n_given:].copy()
-        value: float = -0.5 * (float(np.vdot(own, own)) + k * (log_determinant + n_free * LOG_2PI))
         if n_given == 0:
             roots = half if further is None else np.column_stack([half, further])
             alpha = linalg.packed_solve(K, np.asfortranarray(roots), transposed=True)
