@@ -25,6 +25,7 @@ from ..solvers.left_out import of_kernel_space
 from ..streaming.inputs import refuse_source
 from .area_groups import Groups
 from .base import JointGPRegressor
+from .rotated import rotated
 from .samples import Functions
 
 
@@ -167,6 +168,7 @@ class ExactGPRegressor(JointGPRegressor):
         y, drift = self._without_known(y, weights)
         self.y_mean_ = self._mean_of(y, weights)
         centered = y - self.y_mean_
+        X = rotated(self, X, centered, weights, drift)
         self._learn(X, centered, weights, drift=drift)
         self._posterior = self._conditioned(X, drift, centered, self._noise_of(X, weights))
         self._left_out = None
@@ -235,7 +237,7 @@ class ExactGPRegressor(JointGPRegressor):
         y = as_doubles(q.factor.matrix() @ q.coefficients + self.y_mean_)
         if isinstance(self._posterior, UniversalKriging):
             y = y + self._posterior.F @ self._posterior.drift.mean
-        X = as_doubles(q.X if self._points is None else self._points)
+        X = as_doubles(self._training_points())
         return X, y + self._known_of_training(), as_doubles(q.noise)
 
     def _left_out_residuals(self) -> tuple[Floats, Floats]:
@@ -260,7 +262,8 @@ class ExactGPRegressor(JointGPRegressor):
         return mean + known[rows], variance
 
     def _functions_of(self, seed: int, functions: range, exact: bool) -> Functions:  # noqa: ARG002
-        (X, y, noise), k, n_jobs = self._training_rows(), len(self.y_mean_), self.n_jobs
+        (_, y, noise), k, n_jobs = self._training_rows(), len(self.y_mean_), self.n_jobs
+        X = as_doubles(self._process.X)
         prior, posterior = PriorDraws(self.kernel_.expanded(), seed), self._process
         y = drawn_residuals(prior, X, y - self.y_mean_, noise, functions, n_jobs, np.arange(len(X)))
         model = replace(posterior, coefficients=posterior.factor.solve(y))
