@@ -57,6 +57,12 @@ class ExactGPRegressor(JointGPRegressor):
         than the way along the ground up to 3000 km. `length_scale` is then one number in km, or with further columns
         (time, height) one in km and then one for each of these, which are learnt apart whether `ard` or not. "auto"
         goes by the coordinate reference system of a GeoDataFrame, and is "euclidean" for anything else.
+    anisotropy : {"axes", "rotated"}, default="axes"
+        "axes": length scales belong to columns, one for all or with `ard` one for each. "rotated", for two or three
+        coordinates of one unit: they belong to axes of any direction, which are learnt first, from a kernel of one
+        component, and each component has a length scale for each axis. Learnt axes are in the order of their reach, the
+        farthest first; length scales that are given, one per axis, get the directions of the same rank. See
+        `rotation_`. Of arrays and data frames.
     coordinates : names, numbers, callable or None, default=None
         Columns of X that the process lives in: where things are. None is all of them. A callable gets X and gives
         names, as `sklearn.compose.make_column_selector` does.
@@ -114,6 +120,8 @@ class ExactGPRegressor(JointGPRegressor):
         The mean model, fitted to all rows, where there is one.
     coordinates_ : ndarray of int
         Numbers of the columns that the process lives in.
+    rotation_ : ndarray of shape (d, d)
+        With `anisotropy="rotated"`, directions of the axes that length scales belong to, one per row.
     metric_ : str
         "euclidean" or "sphere".
     n_features_in_ : int

@@ -69,6 +69,8 @@ class LocalGPRegressor(LearntNoise):
         Family of the kernel; `n_scales` sums several. "auto" compares Matern kernels with Gaussians by likelihood.
     metric : {"auto", "euclidean", "sphere"}, default="auto"
         "sphere" takes columns of longitude and latitude in degrees, and measures in km; see `ExactGPRegressor`.
+    anisotropy : {"axes", "rotated"}, default="axes"
+        "rotated" learns directions, in two or three coordinates, that length scales belong to; see `ExactGPRegressor`.
     coordinates : names, numbers, callable or None, default=None
         Columns of X that the process lives in; None is all of them. See `ExactGPRegressor`.
     drift : None, "constant", "linear", "quadratic", names or numbers of columns, or transformer, default="constant"
@@ -171,6 +173,8 @@ class LocalGPRegressor(LearntNoise):
         The mean model, fitted to all rows, where there is one.
     coordinates_ : ndarray of int
         Numbers of the columns that the process lives in.
+    rotation_ : ndarray of shape (d, d)
+        With `anisotropy="rotated"`, directions of the axes that length scales belong to, one per row.
     metric_ : str
         "euclidean" or "sphere".
     n_features_in_ : int
