@@ -137,6 +137,7 @@ def test_points_pages_grids_and_reports_are_in_the_columns_of_the_user(data, mod
     grid = model.predict_grid({"x0": (0, 10), "x1": (2, 8)}, size=4)
     point = [[float(grid.x0[1]), float(grid.x1[3])]]
     assert float(grid["mean"].sel(x0=point[0][0], x1=point[0][1])) == pytest.approx(float(model.predict(point)[0]))
+    assert grid.attrs["length_scale_axes"] == summary["rotated"]
     assert f"axis at {first:.1f} degrees" in model.to_html(None, X[:50], y[:50])
     assert model.sample_y(X[:3], 2, random_state=0).shape == (3, 2)
 
@@ -218,6 +219,12 @@ def test_sources_are_refused_in_fit_and_taken_in_predictions(data, models, name)
         clone(models[name]).fit(X[:50], y[:50]).partial_fit(nf.sources.ArraySource(X, y))
     answers = models[name].predict(nf.sources.ArraySource(places))
     np.testing.assert_allclose(answers, models[name].predict(places), atol=1e-10)
+
+
+def test_columns_of_unlike_units_are_told(data):
+    X, y, *_ = data
+    with pytest.warns(UserWarning, match="rotated axes are directions among columns of like units"):
+        nf.ExactGPRegressor(anisotropy="rotated", n_restarts=0, random_state=0).fit(X[:60] * [1, 1e5], y[:60])
 
 
 def test_tensors_and_maps_without_length_scales_are_refused(data):

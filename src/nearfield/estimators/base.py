@@ -136,9 +136,8 @@ class GPRegressor(
         box = box_of(inner)
         if reset:
             check_rotated(self, inner)
-        are_alike = self._sphere is None and self.length_scale is None and self.ard is False and not is_rotated(self)
-        if reset and are_alike:
-            warn_of_unlike_columns(self._places(points), self._coordinate_names())
+            if self._sphere is None and self.length_scale is None and (self.ard is False or is_rotated(self)):
+                warn_of_unlike_columns(self._places(points), self._coordinate_names(), is_rotated(self))
         self._box = box if reset or self._box is None else joined(self._box, box)
         return inner, targets, weights
 

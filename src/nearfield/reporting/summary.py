@@ -215,7 +215,9 @@ def _lengths(report: Report) -> str:
     """Which length scale distances are counted in."""
     if len(report.variance_shares) > 1:
         return "times the shortest length scale"
-    return "length scales" if len(report.columns) < 2 else "length scales, of each column its own,"
+    if len(report.columns) < 2:
+        return "length scales"
+    return f"length scales, of each {'axis' if report.rotation else 'column'} its own,"
 
 
 def _distance(report: Report) -> str:
