@@ -138,7 +138,9 @@ def test_points_pages_grids_and_reports_are_in_the_columns_of_the_user(data, mod
     point = [[float(grid.x0[1]), float(grid.x1[3])]]
     assert float(grid["mean"].sel(x0=point[0][0], x1=point[0][1])) == pytest.approx(float(model.predict(point)[0]))
     assert grid.attrs["length_scale_axes"] == summary["rotated"]
-    assert f"axis at {first:.1f} degrees" in model.to_html(None, X[:50], y[:50])
+    page = model.to_html(None, X[:50], y[:50])
+    assert f"axis at {first:.1f} degrees" in page
+    assert f"Length scales belong to {summary['rotated']}." in page
     assert model.sample_y(X[:3], 2, random_state=0).shape == (3, 2)
 
 

@@ -66,9 +66,9 @@ def named_length_scales(model: Any, columns: Sequence[str] | None = None) -> tup
     return (names, scales) if scales.shape[1] > 1 else (["every column" if len(names) > 1 else names[0]], scales)
 
 
-def axes_in_words(model: Any) -> str:
+def axes_in_words(model: Any, columns: Sequence[str] | None = None) -> str:
     """Where rotated axes are; empty where length scales belong to columns."""
-    rotation, names = getattr(model, "_rotation", None), column_names(model)
+    rotation, names = getattr(model, "_rotation", None), columns or column_names(model)
     return "" if rotation is None else in_words(rotation, [names[j] for j in coordinate_columns(model)])
 
 
