@@ -2,6 +2,8 @@
 
 Six days of an image, made here; the fourth is hidden entirely, the others in part. Slice by slice that day has nothing
 to go by. With time as a third coordinate it is filled from the days before and after, and is less sure of itself.
+Then stations, where what is fine lasts and what is wide passes: two components, each with scales of its own in time and
+space, tell them apart, which no product of a kernel of time and a kernel of space can.
 """
 
 import argparse
@@ -39,6 +41,13 @@ def main():
     path.parent.mkdir(parents=True, exist_ok=True)
     draw(path, stack, filled, truth)
 
+    X, y = stations(3000)
+    for n_scales in (1, 2):
+        model = nf.LocalGPRegressor(ard=True, n_scales=n_scales, n_restarts=0, random_state=0).fit(X[:1500], y[:1500])
+        error = nf.metrics.rmse(y[1500:], model.predict(X[1500:]))
+        print(f"stations, {n_scales} component(s): RMSE {error:.2f}; length scales of day, x and y:")
+        print(np.round(model.length_scale_, 1))
+
 
 def film():
     """Six days of waves that move to the east."""
@@ -47,6 +56,17 @@ def film():
     t, b, a = np.meshgrid(np.arange(6), y, x, indexing="ij")
     values = np.sin(a - 0.5 * t) * np.cos(0.7 * b) + 0.6 * np.sin(0.5 * a + 0.8 * b + 0.4 * t)
     return xr.DataArray(values, {"time": time, "y": y, "x": x}, name="wave")
+
+
+def stations(n):
+    """Values at n places (day, x, y): fine patterns that last for weeks, wide ones that pass in a day, and noise."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(0, [30, 12, 9], (n, 3))
+    y = 0.1 * rng.standard_normal(n)
+    for lengths in ([12, 1, 1], [1, 5, 5]):
+        waves, phases = rng.standard_normal((200, 3)) / lengths, rng.uniform(0, 2 * np.pi, 200)
+        y += 0.1 * np.cos(X @ waves.T + phases).sum(axis=1)
+    return X, y
 
 
 def draw(path, stack, filled, truth):

@@ -97,6 +97,7 @@ def sources() -> dict[str, Any]:
         "scales": nf.LocalGPRegressor(**two, random_state=0).fit(X, y),
         "paper": nf.LocalGPRegressor.from_paper(16, sampling="tensor_srht", **FIXED, random_state=0).fit(X, y),
         "sphere": nf.LocalGPRegressor(**local, metric="sphere").fit(X, y),
+        "rotated": nf.LocalGPRegressor(**{**local, "length_scale": [1.0, 2.0]}, anisotropy="rotated").fit(X, y),
         "exact": nf.ExactGPRegressor(**FIXED).fit(X, y),
         "learnt": nf.ExactGPRegressor(random_state=0, n_restarts=0, ard=True).fit(X[:30], y[:30]),
         "targets": nf.ExactGPRegressor(**two).fit(X, both),

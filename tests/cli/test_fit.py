@@ -45,6 +45,21 @@ def test_a_model_comes_out_that_python_can_open(fit, rows):
     np.testing.assert_allclose(model.predict(places), direct.predict(places), rtol=1e-9)
 
 
+def test_axes_may_be_rotated(runs, fails, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 10, (150, 2)) * [1.0, 30.0]
+    y = np.sin(X[:, 0] + X[:, 1] / 5)
+    table, out = tmp_path / "t.csv", tmp_path / "m.nf"
+    np.savetxt(table, np.column_stack([X, y]), delimiter=",", header="east,north,value", comments="")
+    argv = ["fit", table, "-t", "value", "-o", out, "--method", "exact"]
+    printed, _ = runs(*argv, "--rotated")
+    model = nf.load(out)
+    direct = nf.ExactGPRegressor(anisotropy="rotated", random_state=0).fit(X, y)  # in the units of the table
+    np.testing.assert_allclose(model.rotation_, direct.rotation_, rtol=1e-9)
+    assert "degrees, from east towards north" in printed
+    assert "--rotated takes two or three coordinates" in fails(*argv, "--rotated", "--features", "east")
+
+
 def test_all_other_numbers_are_features_and_it_says_so(fit):
     model, _, notes = fit("--method", "exact", "--id", "station")
     assert model.feature_names_in_.tolist() == ["lon", "lat"]

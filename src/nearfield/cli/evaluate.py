@@ -73,6 +73,7 @@ def command(
     noise: options.Noise = "auto",
     likelihood: options.Likelihood = "auto",
     kernel: options.KernelName = "gaussian",
+    rotated: options.Rotated = False,
     n_features: options.NFeatures = 512,
     seed: options.Seed = 0,
     n_jobs: options.NJobs = None,
@@ -103,7 +104,7 @@ def command(
         if target is None:
             raise CommandError("Name the column to predict with --target, or a model with --model.")
         of_process = (method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, sphere)
-        settings = Settings(*of_process, transform, noise, likelihood, kernel)
+        settings = Settings(*of_process, transform, noise, likelihood, kernel, rotated)
         if folds is not None and folds < 2:
             raise CommandError(f"--folds must be at least 2, not {folds}.")
         if not 0 < hold_out < 1:

@@ -45,6 +45,7 @@ def command(
     noise: options.Noise = "auto",
     likelihood: options.Likelihood = "auto",
     kernel: options.KernelName = "gaussian",
+    rotated: options.Rotated = False,
     n_features: options.NFeatures = 512,
     seed: options.Seed = 0,
     n_jobs: options.NJobs = None,
@@ -68,9 +69,8 @@ def command(
 
     if out == "-":
         raise CommandError("A model goes to a file: give --out a name.")
-    settings = Settings(
-        method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, sphere, transform, noise, likelihood, kernel
-    )
+    of_process = (method, tolerance, n_scales, ard, scale, n_features, seed, n_jobs, sphere)
+    settings = Settings(*of_process, transform, noise, likelihood, kernel, rotated)
     refuse_overwriting(out, table=data)
     check_writable(out)
     start = time.perf_counter()

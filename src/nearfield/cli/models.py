@@ -44,6 +44,7 @@ class Settings:
     noise: str = "auto"
     likelihood: str = "auto"
     kernel: str = "gaussian"
+    rotated: bool = False
 
     def __post_init__(self) -> None:
         if self.method not in ("local", "exact", "features"):
@@ -112,7 +113,9 @@ def make(
     on_earth = is_on_earth(settings, X, recipe)
     units = np.ones(X.shape[1])
     places = X[:, : recipe.n_process]  # a drift takes columns in whatever units
-    if not on_earth:
+    if settings.rotated and (on_earth or places.shape[1] not in (2, 3)):
+        raise CommandError("--rotated takes two or three coordinates in one unit: no degrees, no other features.")
+    if not on_earth and not settings.rotated:
         units[: places.shape[1]] = _units(settings, places, recipe)
     ard = not _are_coordinates(places, recipe) if settings.ard is None else settings.ard
     model = _estimator(settings, ard, progress).set_params(metric="sphere" if on_earth else "euclidean", **recipe.roles)
@@ -153,6 +156,7 @@ def _estimator(settings: Settings, ard: bool, progress: Callable[..., None]) -> 
         "ard": ard,
         "n_scales": settings.scales(),
         "kernel": settings.kernel,
+        "anisotropy": "rotated" if settings.rotated else "axes",
         "n_jobs": settings.n_jobs,
         "random_state": settings.seed,
         "progress": progress,

@@ -101,6 +101,10 @@ KernelName = Annotated[
         help="gaussian, matern12, matern32, matern52, rational_quadratic, or auto, which compares the first four.",
     ),
 ]
+Rotated = Annotated[
+    bool,
+    typer.Option("--rotated", help="Learn directions that length scales belong to, of two or three coordinates."),
+]
 NFeatures = Annotated[int, typer.Option("--n-features", help="Random features of --method features.")]
 Seed = Annotated[int, typer.Option("--seed", help="For everything random: the same seed gives the same model.")]
 NJobs = Annotated[int | None, typer.Option("--n-jobs", help="Threads. Default: every core.")]

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 
 from ..common import memory
 from ..common.arrays import Array, as_doubles, empty_like_shape, indices_like, is_tensor, like, namespace
+from ..common.axes import axis_names, turned
 from ..common.progress import display
 from ..common.sphere import N_CHORD_COLUMNS, Sphere
 from ..common.types import Floats
@@ -35,7 +36,7 @@ from ..hyperparameters.blocks import Block
 from ..hyperparameters.learning import Fixed, Learned, LearningRequest, Progress, learn_hyperparameters
 from ..kernels import Kernel
 from ..kernels.families import FAMILIES
-from ..reporting.inputs import named_length_scales
+from ..reporting.inputs import axes_in_words, named_length_scales
 from ..reporting.report import Report
 from ..solvers.drift import UniversalKriging
 from ..solvers.feature_space import FeatureSpace
@@ -48,6 +49,7 @@ from .gradients import Sloping
 from .learnt import Learnt
 from .places import framed, sphere_for, without_geometry
 from .probabilities import Probabilistic
+from .rotated import BUDGET_SHARE, check_rotated, is_rotated
 from .samples import Sampled, check_n_samples
 
 JOINT_UP_TO = 2000  # places, whose covariance matrix is cheaper than functions
@@ -72,6 +74,7 @@ class GPRegressor(
     learned_: Learned
     groups: Any = None
     _sphere: Sphere | None = None  # how columns are places on the earth
+    _rotation: Floats | None = None  # directions (d, d) of the axes that the kernel sees
     _box: Floats | None = None  # where the data are
 
     def __init__(
@@ -84,6 +87,7 @@ class GPRegressor(
         n_scales: Any = 1,
         kernel: str = "gaussian",
         metric: str = "auto",
+        anisotropy: str = "axes",
         coordinates: Any = None,
         drift: Any = "constant",
         mean: Any = None,
@@ -101,6 +105,7 @@ class GPRegressor(
         self.n_scales = n_scales
         self.kernel = kernel
         self.metric = metric
+        self.anisotropy = anisotropy
         self.coordinates = coordinates
         self.drift = drift
         self.mean = mean
@@ -126,12 +131,14 @@ class GPRegressor(
                 self._roles = with_design(self, self._roles, points)
             self._points = points
         if reset:
-            self._sphere = sphere_for(self, self._places(points))
+            self._sphere, self._rotation = sphere_for(self, self._places(points)), None
         self._check_degrees(points)
         inner = self._inner(points)
         box = box_of(inner)
-        if reset and self._sphere is None and self.length_scale is None and self.ard is False:
-            warn_of_unlike_columns(self._places(points), self._coordinate_names())
+        if reset:
+            check_rotated(self, inner)
+            if self._sphere is None and self.length_scale is None and (self.ard is False or is_rotated(self)):
+                warn_of_unlike_columns(self._places(points), self._coordinate_names(), is_rotated(self))
         self._box = box if reset or self._box is None else joined(self._box, box)
         return inner, targets, weights
 
@@ -215,15 +222,26 @@ class GPRegressor(
 
     def _inner(self, X: Array) -> Array:
         """Columns as the kernel sees them, of rows (n, n_features): on the sphere, x, y and z in km come first."""
-        return self._on_sphere(self._places(X))
+        return self._seen(self._places(X))
 
-    def _on_sphere(self, places: Array) -> Array:
+    def _seen(self, places: Array) -> Array:
         """The same of coordinates."""
+        if self._rotation is not None:
+            return turned(places, self._rotation)
         return places if self._sphere is None else self._sphere.points(places)
 
     def _outer(self, points: Array) -> Array:
-        """The inverse of `_on_sphere`."""
+        """The inverse of `_seen`."""
+        if self._rotation is not None:
+            return turned(points, self._rotation.T)
         return points if self._sphere is None else self._sphere.places(points)
+
+    @property
+    def rotation_(self) -> Floats:
+        """Directions (d, d) of the axes that length scales belong to, one per row, in the coordinates."""
+        if self._rotation is None:
+            raise AttributeError("rotation_ is of models fitted with anisotropy='rotated'.")
+        return self._rotation
 
     @property
     def _n_inner(self) -> int:
@@ -232,6 +250,8 @@ class GPRegressor(
 
     def _inner_names(self) -> Any:
         names = self._coordinate_names()
+        if self._rotation is not None:
+            return axis_names(self._rotation)
         if self._sphere is None:
             return names
         return self._sphere.names([f"x{j}" for j in self.coordinates_] if names is None else list(names))
@@ -263,13 +283,14 @@ class GPRegressor(
     def _learning_request(self, d: int) -> LearningRequest:
         """The parameters that learning from `d` columns depends on, checked."""
         fixed, n_given = self._check_hyperparameters(d)
+        is_turned = self._rotation is not None  # which took its share of the time
         return LearningRequest(
             fixed,
             self._check_n_scales(),
             n_given,
-            check_bool(self, "ard") if self._sphere is None else d > N_CHORD_COLUMNS,
+            (check_bool(self, "ard") or is_turned) if self._sphere is None else d > N_CHORD_COLUMNS,
             check_integer(self, "n_restarts", 0),
-            check_positive(self, "time_budget"),
+            check_positive(self, "time_budget") * (1 - BUDGET_SHARE if is_turned else 1),
             self.n_jobs,
             self._check_progress(),
             self._inner_names(),
@@ -401,6 +422,7 @@ class GPRegressor(
             columns=tuple(names) if len(names) > 1 else (),
             extents=tuple(extents) if len(extents) == len(names) else (),
             metric=self.metric_,
+            rotation=axes_in_words(self),
             drift=self.drift_coef_.first_target() if hasattr(self, "drift_coef_") else (),
         )
 

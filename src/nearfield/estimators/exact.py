@@ -25,6 +25,7 @@ from ..solvers.left_out import of_kernel_space
 from ..streaming.inputs import refuse_source
 from .area_groups import Groups
 from .base import JointGPRegressor
+from .rotated import rotated
 from .samples import Functions
 
 
@@ -56,6 +57,12 @@ class ExactGPRegressor(JointGPRegressor):
         than the way along the ground up to 3000 km. `length_scale` is then one number in km, or with further columns
         (time, height) one in km and then one for each of these, which are learnt apart whether `ard` or not. "auto"
         goes by the coordinate reference system of a GeoDataFrame, and is "euclidean" for anything else.
+    anisotropy : {"axes", "rotated"}, default="axes"
+        "axes": length scales belong to columns, one for all or with `ard` one for each. "rotated", for two or three
+        coordinates of one unit: they belong to axes of any direction, which are learnt first, from a kernel of one
+        component, and each component has a length scale for each axis. Learnt axes are in the order of their reach, the
+        farthest first; length scales that are given, one per axis, get the directions of the same rank. See
+        `rotation_`. Of arrays and data frames.
     coordinates : names, numbers, callable or None, default=None
         Columns of X that the process lives in: where things are. None is all of them. A callable gets X and gives
         names, as `sklearn.compose.make_column_selector` does.
@@ -113,6 +120,8 @@ class ExactGPRegressor(JointGPRegressor):
         The mean model, fitted to all rows, where there is one.
     coordinates_ : ndarray of int
         Numbers of the columns that the process lives in.
+    rotation_ : ndarray of shape (d, d)
+        With `anisotropy="rotated"`, directions of the axes that length scales belong to, one per row.
     metric_ : str
         "euclidean" or "sphere".
     n_features_in_ : int
@@ -167,6 +176,7 @@ class ExactGPRegressor(JointGPRegressor):
         y, drift = self._without_known(y, weights)
         self.y_mean_ = self._mean_of(y, weights)
         centered = y - self.y_mean_
+        X = rotated(self, X, centered, weights, drift)
         self._learn(X, centered, weights, drift=drift)
         self._posterior = self._conditioned(X, drift, centered, self._noise_of(X, weights))
         self._left_out = None
@@ -235,7 +245,7 @@ class ExactGPRegressor(JointGPRegressor):
         y = as_doubles(q.factor.matrix() @ q.coefficients + self.y_mean_)
         if isinstance(self._posterior, UniversalKriging):
             y = y + self._posterior.F @ self._posterior.drift.mean
-        X = as_doubles(q.X if self._points is None else self._points)
+        X = as_doubles(self._training_points())
         return X, y + self._known_of_training(), as_doubles(q.noise)
 
     def _left_out_residuals(self) -> tuple[Floats, Floats]:
@@ -260,7 +270,8 @@ class ExactGPRegressor(JointGPRegressor):
         return mean + known[rows], variance
 
     def _functions_of(self, seed: int, functions: range, exact: bool) -> Functions:  # noqa: ARG002
-        (X, y, noise), k, n_jobs = self._training_rows(), len(self.y_mean_), self.n_jobs
+        (_, y, noise), k, n_jobs = self._training_rows(), len(self.y_mean_), self.n_jobs
+        X = as_doubles(self._process.X)
         prior, posterior = PriorDraws(self.kernel_.expanded(), seed), self._process
         y = drawn_residuals(prior, X, y - self.y_mean_, noise, functions, n_jobs, np.arange(len(X)))
         model = replace(posterior, coefficients=posterior.factor.solve(y))

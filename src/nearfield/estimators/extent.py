@@ -88,8 +88,8 @@ def warn_of_outside(model: Any, X: Any) -> None:
         warn(message)
 
 
-def warn_of_unlike_columns(points: Floats, names: Any) -> None:
-    """Warn where columns (n, d) of very different spread are to share a length scale."""
+def warn_of_unlike_columns(points: Floats, names: Any, are_rotated: bool = False) -> None:
+    """Warn where columns (n, d) of very different spread are to share a length scale, or to be rotated."""
     spreads = as_doubles(points).std(axis=0)
     if len(spreads) < 2 or not (spreads > 0).any():
         return
@@ -97,7 +97,9 @@ def warn_of_unlike_columns(points: Floats, names: Any) -> None:
     ratio = spreads[wide] / spreads[narrow]
     if ratio > UNLIKE:
         first, second = (repr(str(names[j])) if names is not None else str(j) for j in (wide, narrow))
+        share = "and they share a length scale, so that the latter says nothing: ard=True learns one for each, or"
+        mixed = "and rotated axes are directions among columns of like units: take anisotropy='axes', or"
         warn(
-            f"Column {first} spreads {ratio:.0f} times as wide as column {second}, and they share a length scale, "
-            "so that the latter says nothing: ard=True learns one for each, or bring them to like units first."
+            f"Column {first} spreads {ratio:.0f} times as wide as column {second}, {mixed if are_rotated else share} "
+            "bring them to like units first."
         )

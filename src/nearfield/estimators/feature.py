@@ -43,6 +43,7 @@ from .area_groups import Groups
 from .base import JointGPRegressor
 from .places import refuse_rows_of_sphere
 from .probabilities import NO_ROWS
+from .rotated import is_rotated, refuse_rows_of_rotated, rotated
 from .samples import Functions
 from .sampling import FeatureSums, take_sample
 
@@ -74,6 +75,8 @@ class FeatureGPRegressor(JointGPRegressor):
         Family of the kernel; `n_scales` sums several. "auto" compares Matern kernels with Gaussians by likelihood.
     metric : {"auto", "euclidean", "sphere"}, default="auto"
         "sphere" for longitude and latitude in degrees; see `ExactGPRegressor`.
+    anisotropy : {"axes", "rotated"}, default="axes"
+        "rotated" learns directions, in two or three coordinates, that length scales belong to; see `ExactGPRegressor`.
     coordinates : names, numbers, callable or None, default=None
         Columns of X that the process lives in; None is all of them. See `ExactGPRegressor`.
     drift : None, "constant", "linear", "quadratic", names or numbers of columns, or transformer, default="constant"
@@ -123,6 +126,8 @@ class FeatureGPRegressor(JointGPRegressor):
         it.
     coordinates_ : ndarray of int
         Numbers of the columns that the process lives in.
+    rotation_ : ndarray of shape (d, d)
+        With `anisotropy="rotated"`, directions of the axes that length scales belong to, one per row.
     metric_ : str
         "euclidean" or "sphere".
     n_features_in_ : int
@@ -146,6 +151,7 @@ class FeatureGPRegressor(JointGPRegressor):
         n_scales: Any = 1,
         kernel: str = "gaussian",
         metric: str = "auto",
+        anisotropy: str = "axes",
         coordinates: Any = None,
         drift: Any = "constant",
         mean: Any = None,
@@ -165,6 +171,7 @@ class FeatureGPRegressor(JointGPRegressor):
             n_scales=n_scales,
             kernel=kernel,
             metric=metric,
+            anisotropy=anisotropy,
             coordinates=coordinates,
             drift=drift,
             mean=mean,
@@ -197,6 +204,7 @@ class FeatureGPRegressor(JointGPRegressor):
             return self._fit_source(source)
         points, targets, weights = self._validate_training(X, y, sample_weight)
         targets, drift = self._without_known(targets, weights)
+        points = rotated(self, points, targets, weights, drift)
         # Sums are taken of what the targets have beyond this, so that a large mean does not cost them their digits.
         self._offset = self._mean_of(targets, weights)
         self._prepare(points, targets - self._offset, weights, drift=drift)
@@ -261,6 +269,7 @@ class FeatureGPRegressor(JointGPRegressor):
 
     def _fit_source(self, source: Source) -> Self:
         refuse_rows_of_sphere(self)
+        refuse_rows_of_rotated(self)
         self._refuse_roles("rows of a source or a Dask collection")
         passes = Passes(source, self._check_progress())
         rng = spawn(self.random_state, "source")
@@ -321,6 +330,7 @@ class FeatureGPRegressor(JointGPRegressor):
         new: Statistics | None
         if source is not None:
             refuse_rows_of_sphere(self)
+            refuse_rows_of_rotated(self)
             check_fitted_on(self, source)
             new = Passes(source, self._check_progress()).run(FeatureSums(self), "sums")
         else:
@@ -435,6 +445,8 @@ class FeatureGPRegressor(JointGPRegressor):
             )
         if check_bool(self, "ard"):
             raise ValueError(f"{describe(self, 'ard')} must be False for {name}, which has no length scales to learn.")
+        if is_rotated(self):
+            raise ValueError(f"{describe(self, 'anisotropy')} must be 'axes' for {name}, which has no length scales.")
         if self._check_kernel() != "gaussian":
             raise ValueError(f"{describe(self, 'kernel')} must be 'gaussian' for {name}, which is a kernel itself.")
         if self._check_n_scales() != 1:
@@ -592,7 +604,7 @@ class FeatureGPRegressor(JointGPRegressor):
             y = y + X[:, d:] @ self._trend
         if self._mean_rows is not None:
             y = y + self._mean_rows
-        return X[:, :d], y, self._noise_of(X, weights)
+        return self._outer(X[:, :d]), y, self._noise_of(X, weights)
 
     def _left_out_residuals(self) -> tuple[Floats, Floats]:
         noise = self._training_rows()[2]

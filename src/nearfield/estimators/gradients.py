@@ -53,9 +53,10 @@ class Sloping:
 
     def _chained(self, X: Floats, with_variance: bool) -> tuple[Floats, Floats]:
         """Gradients (m, d, k) by the columns of X, and variances (m, d), from those by what the kernel sees."""
-        gradient, covariance = self._gradients(self._inner(X), with_variance)  # type: ignore[attr-defined]
+        inner = self._inner(X)  # type: ignore[attr-defined]
+        gradient, covariance = self._gradients(inner, with_variance)
         variance = np.zeros(X.shape)
-        if gradient.shape[1] != X.shape[1]:
+        if inner is not X:
             turn = np.stack(along_columns(self._inner, X), axis=2)  # type: ignore[attr-defined]
             gradient = np.einsum("mid,mik->mdk", turn, gradient)
             if covariance is not None:

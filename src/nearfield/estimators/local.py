@@ -39,6 +39,7 @@ from .extent import warn_of_outside
 from .local_noise import LearntNoise
 from .local_request import local_request
 from .places import refuse_rows_of_sphere, without_geometry
+from .rotated import refuse_rows_of_rotated, rotated
 from .samples import Functions, Sampler, refuse_drift
 from .sampling import take_sample
 
@@ -68,6 +69,8 @@ class LocalGPRegressor(LearntNoise):
         Family of the kernel; `n_scales` sums several. "auto" compares Matern kernels with Gaussians by likelihood.
     metric : {"auto", "euclidean", "sphere"}, default="auto"
         "sphere" takes columns of longitude and latitude in degrees, and measures in km; see `ExactGPRegressor`.
+    anisotropy : {"axes", "rotated"}, default="axes"
+        "rotated" learns directions, in two or three coordinates, that length scales belong to; see `ExactGPRegressor`.
     coordinates : names, numbers, callable or None, default=None
         Columns of X that the process lives in; None is all of them. See `ExactGPRegressor`.
     drift : None, "constant", "linear", "quadratic", names or numbers of columns, or transformer, default="constant"
@@ -170,6 +173,8 @@ class LocalGPRegressor(LearntNoise):
         The mean model, fitted to all rows, where there is one.
     coordinates_ : ndarray of int
         Numbers of the columns that the process lives in.
+    rotation_ : ndarray of shape (d, d)
+        With `anisotropy="rotated"`, directions of the axes that length scales belong to, one per row.
     metric_ : str
         "euclidean" or "sphere".
     n_features_in_ : int
@@ -190,6 +195,7 @@ class LocalGPRegressor(LearntNoise):
         n_scales: Any = "auto",
         kernel: str = "gaussian",
         metric: str = "auto",
+        anisotropy: str = "axes",
         coordinates: Any = None,
         drift: Any = "constant",
         mean: Any = None,
@@ -219,6 +225,7 @@ class LocalGPRegressor(LearntNoise):
         self.n_scales = n_scales
         self.kernel = kernel
         self.metric = metric
+        self.anisotropy = anisotropy
         self.coordinates = coordinates
         self.drift = drift
         self.mean = mean
@@ -322,6 +329,7 @@ class LocalGPRegressor(LearntNoise):
             points, targets, weights = self._validate_training(X, y, sample_weight)
             targets = self._transformed(points, targets)
             targets, drift = self._without_known(targets, weights)
+            points = rotated(self, points, targets, weights, drift)
             if self._check_noise() == 0:
                 distinct_points(points, targets, sample_weight)  # refuses those that contradict each other
             data = self._data_of(points, targets, weights, drift)
@@ -361,6 +369,7 @@ class LocalGPRegressor(LearntNoise):
     def _source_data(self, source: Source, clock: Clock) -> TrainingData:
         """Rows of a source, in memory where they are few."""
         refuse_rows_of_sphere(self)
+        refuse_rows_of_rotated(self)
         self._refuse_drift("rows of a source or a Dask collection")
         passes = Passes(source, self._check_progress())
         sampled = take_sample(self, passes, spawn(self.random_state, "source"))
@@ -419,6 +428,7 @@ class LocalGPRegressor(LearntNoise):
         source = as_source(X, y, sample_weight)
         if source is not None:
             refuse_rows_of_sphere(self)
+            refuse_rows_of_rotated(self)
             self._refuse_drift("rows of a source or a Dask collection")
             check_fitted_on(self, source)
         if isinstance(self._fitted.predictor, LocalPredictor):

@@ -75,7 +75,7 @@ def _centers(model: Any) -> str | int | Floats:
             f"{describe(model, 'centers')} must be one of {names}, an integer, or finite numbers of shape "
             f"(n_centers, {d})."
         )
-    return np.asarray(model._on_sphere(given))
+    return np.asarray(model._seen(given))
 
 
 def _n_centers(model: Any) -> int | None:

@@ -56,5 +56,5 @@ def give_names(model: Any, names: Sequence[str]) -> None:
     model.feature_names_in_ = np.array(list(names), dtype=object)
     if model._roles is not None:
         model._roles = model._roles.named(tuple(names))
-        if hasattr(model, "report_"):
-            model.report_ = model._described(model.report_)
+    if hasattr(model, "report_"):
+        model.report_ = model._described(model.report_)

@@ -69,9 +69,11 @@ def maximise_composite_likelihood(
         vectors = [space.vector(*start) for start in starts]
         if n_scales == 2:
             vectors += space.starts(0, rng)[:1]
-    followed = _followed(blocks)
+    followed = to_follow(blocks)
     # Few blocks do to tell length scales apart, but not to tell what one more gains.
-    optima = objective.compare(_few(blocks) if starts is None else followed, vectors, 20 if starts is None else 10)
+    optima = objective.compare(
+        to_compare(blocks) if starts is None else followed, vectors, 20 if starts is None else 10
+    )
     refined = []
     for optimum in sorted(optima, key=lambda optimum: optimum.value, reverse=True):
         refined.append(objective.refine(followed, optimum.point, max_iterations))
@@ -103,7 +105,7 @@ def finish(learned: Learned, data: LearningData, request: LearningRequest, rng: 
     blocks = data.with_blocks(len(space.columns) > 1, rng, request.tied).blocks or []
     objective = _Objective.of(space, data, request, began)
     theta = space.vector(learned.kernel, learned.noise_variance)
-    some = _followed(blocks)
+    some = to_follow(blocks)
     is_ordered = _are_ordered(blocks)
     if is_ordered:  # long scales are told by the early ones: together, they are exact
         blocks, some = ([joined(part[:N_EARLY]), *part[N_EARLY:]] for part in (blocks, some))
@@ -143,7 +145,7 @@ def along(
     in proportion.
     """
     space = _space(data, request, learned.kernel.n_scales)
-    blocks = _followed(data.blocks or [])
+    blocks = to_follow(data.blocks or [])
     if _are_ordered(blocks):
         blocks = [joined(blocks[:N_EARLY]), *blocks[N_EARLY:]]
     best = space.vector(learned.kernel, learned.noise_variance)
@@ -165,7 +167,7 @@ def gains(better: Learned, worse: Learned, data: LearningData, request: Learning
     It is that of blocks which have not been learnt from, where there are enough of them.
     """
     blocks = data.blocks or []
-    followed = _followed(blocks)
+    followed = to_follow(blocks)
     used = {id(block.X) for block in followed}
     aside = [block for block in blocks if id(block.X) not in used]
     blocks = thinned(aside, 0, ASIDE) if len(aside) >= LEAST_ASIDE else followed
@@ -192,15 +194,15 @@ def _are_ordered(blocks: list[Block]) -> bool:
     return any(block.n_given for block in blocks)
 
 
-def _few(blocks: list[Block]) -> list[Block]:
+def to_compare(blocks: list[Block]) -> list[Block]:
     """Blocks to compare starts on."""
     if _are_ordered(blocks):
         return thinned(blocks, *TO_COMPARE)
-    followed = _followed(blocks)
+    followed = to_follow(blocks)
     return followed[:: max(len(followed) // N_FEW, 1)]
 
 
-def _followed(blocks: list[Block]) -> list[Block]:
+def to_follow(blocks: list[Block]) -> list[Block]:
     """Blocks to follow the best start on; of many independent ones every third is aside, to judge by."""
     if _are_ordered(blocks):
         return thinned(blocks, *TO_FOLLOW)

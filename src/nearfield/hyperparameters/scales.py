@@ -15,7 +15,7 @@ from .learned import Learned
 from .request import LearningRequest
 
 MAX_SCALES = 5
-LEAST_GAIN = 1e-3  # nats per target that a further scale must gain
+LEAST_GAIN, LEAST_ERRORS = 3e-4, 1.5  # nats per target that a further scale must gain, and in standard errors
 APART = 3.0  # factor between the length scales that one is split into
 
 
@@ -94,4 +94,5 @@ def _is_better(further: Learned, best: Learned, data: LearningData, request: Lea
     gain, error = gains(further, best, data, request)
     n = data.y.size
     extra = (1 + further.kernel.length_scales.shape[1]) * (further.kernel.n_scales - best.kernel.n_scales)
-    return bool(gain > max(LEAST_GAIN if n > LARGEST_SINGLE_BLOCK else 0.0, error, 0.5 * extra * np.log(n) / n))
+    least = LEAST_GAIN if n > LARGEST_SINGLE_BLOCK else 0.0
+    return bool(gain > max(least, LEAST_ERRORS * error, 0.5 * extra * np.log(n) / n))

@@ -45,6 +45,8 @@ _MAY_BE_ODD = frozenset(
     }
 )
 
+_LEFT_OUT = {"samples", "rmse", "nll", "crps", "coverage"}  # scores in a report
+
 
 def require(condition: Any) -> None:
     """Refuse; whoever opens the file says which it is."""
@@ -188,6 +190,7 @@ def _is_report(f: Any) -> bool:
         and len(shares) >= 1
         and (len(shares) == 1 or (isinstance(lengths, np.ndarray) and len(np.atleast_1d(lengths)) == len(shares)))
         and all(np.ndim(value) <= 2 for value in f.hyperparameters.values())
+        and set(getattr(f, "left_out", ())) in (set(), _LEFT_OUT)
     )
 
 

@@ -26,6 +26,7 @@ from ..common.types import Floats
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from ..estimators.base import GPRegressor
 from ..estimators.columns import Roles
+from ..estimators.rotated import MOST_COLUMNS
 from ..hyperparameters.learning import Learned
 from ..hyperparameters.noise import NoiseModel
 from ..kernels import Kernel
@@ -71,6 +72,7 @@ _OPTIONAL: dict[str, Any] = {
     "_weight": float,
     "_amplitude": float,
     "_sphere": Sphere | None,
+    "_rotation": Floats | None,
     "_box": Floats | None,
     "crs_": str | None,
     "noise_model_": NoiseModel,
@@ -417,6 +419,7 @@ def _check_shared(model: Any) -> None:
     sphere, inner = model._sphere, model._n_inner
     require(sphere is None or (min(sphere.longitude, sphere.latitude) >= 0 and sphere.longitude != sphere.latitude))
     require(sphere is None or (max(sphere.longitude, sphere.latitude) < d and abs(sphere.meridian) <= 400))
+    _check_rotation(model._rotation, inner, sphere is None)
     require(model._box is None or (model._box.shape == (2, inner) and np.all(model._box[0] <= model._box[1])))
     require(kernel.length_scales.shape[1] in (1, inner) and 0 <= model.noise_variance_ < np.inf)
     require(not hasattr(model, "learned_") or model.learned_.kernel.length_scales.shape[1] in (1, inner))
@@ -426,6 +429,12 @@ def _check_shared(model: Any) -> None:
     require(model.n_jobs != 0 and abs(model.n_jobs or 1) <= _MOST_THREADS)
     for name in ("ard", "blend", "correction", "open_centers"):
         conform(getattr(model, name, False), bool)
+
+
+def _check_rotation(rotation: Floats | None, d: int, is_flat: bool) -> None:
+    if rotation is not None:
+        require(is_flat and rotation.shape == (d, d) and 2 <= d <= MOST_COLUMNS)
+        require(np.allclose(rotation @ rotation.T, np.eye(d), rtol=0, atol=1e-9))
 
 
 def _n_drift(model: Any) -> int:

@@ -15,7 +15,7 @@ from ..common.progress import display
 from ..common.sphere import LATITUDES, LONGITUDES, degree_columns
 from ..common.types import Booleans, Floats
 from ..common.validation import as_numbers, is_whole
-from .inputs import column_names, coordinate_columns, given_or_training, levels_of, predict_in_chunks
+from .inputs import axes_in_words, column_names, coordinate_columns, given_or_training, levels_of, predict_in_chunks
 from .masks import are_inside, distances_to_data
 
 
@@ -238,6 +238,8 @@ def _attributes(model: Any, include_noise: bool) -> dict[str, Any]:
         "signal_variance": np.ravel(model.kernel_.variances),
         "length_scale": np.ravel(model.kernel_.length_scales),
     }
+    if axes := axes_in_words(model):
+        attributes["length_scale_axes"] = axes
     report = getattr(model, "report_", None)
     if report is not None and report.divergence is not None:
         attributes["kl_from_exact_in_nats_per_point"] = float(report.divergence)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..common.axes import axis_names, in_words
 from ..common.distribution import PredictiveDistribution
 from ..common.types import Floats
 from ..common.warnings import warn
@@ -52,15 +53,23 @@ def used_columns(model: Any) -> list[int]:
 def named_length_scales(model: Any, columns: Sequence[str] | None = None) -> tuple[list[str], Floats]:
     """Names (q) of what length scales belong to, and these (J, q); a single name where one is for all columns.
 
-    Longitude and latitude share one, in km.
+    Longitude and latitude share one, in km; rotated axes are called by their directions.
     """
     names, scales = list(columns or column_names(model)), np.asarray(model.kernel_.length_scales)
     names = [names[j] for j in coordinate_columns(model)]
-    sphere = getattr(model, "_sphere", None)
+    rotation, sphere = getattr(model, "_rotation", None), getattr(model, "_sphere", None)
+    if rotation is not None:
+        return axis_names(rotation), scales
     if sphere is not None:
         others = [names[j] for j in sphere.others(len(names))]
         return ["on the earth (km)", *others], scales[:, -1 - len(others) :]
     return (names, scales) if scales.shape[1] > 1 else (["every column" if len(names) > 1 else names[0]], scales)
+
+
+def axes_in_words(model: Any, columns: Sequence[str] | None = None) -> str:
+    """Where rotated axes are; empty where length scales belong to columns."""
+    rotation, names = getattr(model, "_rotation", None), columns or column_names(model)
+    return "" if rotation is None else in_words(rotation, [names[j] for j in coordinate_columns(model)])
 
 
 def check_level(level: Any) -> None:

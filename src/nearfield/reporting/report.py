@@ -66,6 +66,8 @@ class Report:
         Range of the data along each of these.
     metric : str
         "euclidean", or "sphere" where the first length scale is in km.
+    rotation : str
+        Directions of the axes that length scales belong to, in words; empty where these are the columns.
     noise : str
         What left-out residuals say of the noise, in words; empty where they were not asked.
     target : str
@@ -114,6 +116,7 @@ class Report:
     columns: tuple[str, ...] = ()
     extents: tuple[float, ...] = ()
     metric: str = "euclidean"
+    rotation: str = ""
     noise: str = ""
     target: str = ""
     kernel: str = ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .inputs import named_length_scales
+from .inputs import axes_in_words, named_length_scales
 from .numbers import counted, number
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def summarise(model: Any) -> Summary:
         (
             ("method", method),
             ("distance", distance),
+            *_axes(axes_in_words(model)),
             *_hyperparameters(values, table, unit),
             *_drift(() if coef is None else coef.first_target()),
         ),
@@ -135,7 +136,11 @@ def _reported_scales(report: Report) -> list[tuple[str, str]]:
         table = _shares(lengths, shares, " km" if report.metric == "sphere" else "")
     lines = _hyperparameters(report.hyperparameters, table, " km" if report.metric == "sphere" else "")
     kernel = [("kernel", report.kernel)] if report.kernel else []
-    return [*kernel, *lines, *_how_sure(report)]
+    return [*kernel, *_axes(report.rotation), *lines, *_how_sure(report)]
+
+
+def _axes(words: str) -> list[tuple[str, str]]:
+    return [("rotated", words)] if words else []
 
 
 def _how_sure(report: Report) -> list[tuple[str, str]]:
@@ -210,7 +215,9 @@ def _lengths(report: Report) -> str:
     """Which length scale distances are counted in."""
     if len(report.variance_shares) > 1:
         return "times the shortest length scale"
-    return "length scales" if len(report.columns) < 2 else "length scales, of each column its own,"
+    if len(report.columns) < 2:
+        return "length scales"
+    return f"length scales, of each {'axis' if report.rotation else 'column'} its own,"
 
 
 def _distance(report: Report) -> str:

@@ -26,7 +26,7 @@ def empirical_variogram(
     the training data; of many, a sample.
     """
     if model.kernel_.length_scales.shape[1] > 1:
-        raise ValueError("A variogram is for models with one length scale for all columns: with ard=False.")
+        raise ValueError("A variogram is of one length scale for all columns: with ard=False and anisotropy='axes'.")
     if (X is None) != (y is None):
         raise ValueError("Give both X and y, or neither.")
     if X is None:

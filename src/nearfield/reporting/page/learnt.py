@@ -11,7 +11,7 @@ import numpy as np
 
 from ...common.types import Floats
 from .. import plots
-from ..inputs import named_length_scales
+from ..inputs import axes_in_words, named_length_scales
 from ..numbers import round_numbers, tick_label, typeset, with_powers
 from ..report import Report
 from ..summary import summarise
@@ -40,11 +40,17 @@ def learnt(subject: Subject) -> str:
     if np.all(np.isfinite(kernel.length_scales)):
         text += (
             "<p>The length scale says how far a value reaches: one length scale apart, values correlate by 0.61, two "
-            f"apart by 0.14, three apart by 0.01.</p>{_scales_table(subject)}"
+            f"apart by 0.14, three apart by 0.01.{_axes(subject)}</p>{_scales_table(subject)}"
         )
     else:
         text += "<p>The feature map was given with a length scale of its own.</p>"
     return text + _how(subject)
+
+
+def _axes(subject: Subject) -> str:
+    """Where rotated axes are, measured from columns by their names."""
+    words = axes_in_words(subject.model, subject.columns)
+    return f" Length scales belong to {escape(words)}." if words else ""
 
 
 def _scales_table(subject: Subject) -> str:
