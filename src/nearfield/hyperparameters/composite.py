@@ -61,7 +61,8 @@ def maximise_composite_likelihood(
     if space.is_degenerate:
         return Learned(*space.unpack(space.fallback()))
 
-    blocks = data.with_blocks(len(space.columns) > 1, rng, request.tied).blocks or []
+    data = data.with_blocks(len(space.columns) > 1, rng, request.tied)
+    blocks = data.blocks or []
     objective = _Objective.of(space, data, request, began)
     if starts is None:
         vectors = space.starts(request.n_restarts, rng)
@@ -102,7 +103,8 @@ def finish(learned: Learned, data: LearningData, request: LearningRequest, rng: 
     space = _space(data, request, learned.kernel.n_scales)
     if not space.free.any() or space.is_degenerate or not np.isfinite(learned.log_likelihood):
         return learned
-    blocks = data.with_blocks(len(space.columns) > 1, rng, request.tied).blocks or []
+    data = data.with_blocks(len(space.columns) > 1, rng, request.tied)
+    blocks = data.blocks or []
     objective = _Objective.of(space, data, request, began)
     theta = space.vector(learned.kernel, learned.noise_variance)
     some = to_follow(blocks)
@@ -171,12 +173,15 @@ def gains(better: Learned, worse: Learned, data: LearningData, request: Learning
     used = {id(block.X) for block in followed}
     aside = [block for block in blocks if id(block.X) not in used]
     blocks = thinned(aside, 0, ASIDE) if len(aside) >= LEAST_ASIDE else followed
-    stacks = stacked(blocks, better.kernel.length_scales.shape[1] > 1)
+    stacks, n_jobs = (
+        stacked(blocks, better.kernel.length_scales.shape[1] > 1),
+        1 if _are_ordered(blocks) else request.n_jobs,
+    )
     sizes = np.concatenate([stack.sizes for stack in stacks])
 
     def values(learned: Learned) -> Floats:
         noise = max(learned.noise_variance, 1e-12 * learned.kernel.variance)
-        return np.concatenate(thread_map(lambda stack: stack.values(learned.kernel, noise), stacks, request.n_jobs))
+        return np.concatenate(thread_map(lambda stack: stack.values(learned.kernel, noise), stacks, n_jobs))
 
     differences = values(better) - values(worse)
     mean = float(differences.sum() / sizes.sum())
@@ -226,7 +231,10 @@ class _Objective:
     @classmethod
     def of(cls, space: Space, data: LearningData, request: LearningRequest, began: float) -> _Objective:
         deadline = began + request.time_budget
-        return cls(space, deadline, n_threads(request.n_jobs), request.progress, data.likelihood)
+        # Small matrices take no longer than what threads wait for each other between them.
+        is_small = _are_ordered(data.blocks or [])
+        threads = 1 if is_small else n_threads(request.n_jobs)
+        return cls(space, deadline, threads, request.progress, data.likelihood)
 
     @contextmanager
     def running(self, blocks: list[Block]) -> Iterator[Any]:
