@@ -163,16 +163,17 @@ def along(
     return np.exp(values), data.y.size * np.array(heights)
 
 
-def gains(better: Learned, worse: Learned, data: LearningData, request: LearningRequest) -> tuple[float, float]:
-    """What one gains over another, in nats per target, and its standard error.
+def gains(better: Learned, worse: Learned, data: LearningData, request: LearningRequest) -> tuple[float, float, bool]:
+    """What one gains over another, in nats per target, its standard error, and whether it is that of blocks aside.
 
-    It is that of blocks which have not been learnt from, where there are enough of them.
+    These have not been learnt from. Where there are too few of them, it is that of the others.
     """
     blocks = data.blocks or []
     followed = to_follow(blocks)
     used = {id(block.X) for block in followed}
     aside = [block for block in blocks if id(block.X) not in used]
-    blocks = thinned(aside, 0, ASIDE) if len(aside) >= LEAST_ASIDE else followed
+    is_aside = len(aside) >= LEAST_ASIDE
+    blocks = thinned(aside, 0, ASIDE) if is_aside else followed
     stacks, n_jobs = (
         stacked(blocks, better.kernel.length_scales.shape[1] > 1),
         1 if _are_ordered(blocks) else request.n_jobs,
@@ -186,7 +187,7 @@ def gains(better: Learned, worse: Learned, data: LearningData, request: Learning
     differences = values(better) - values(worse)
     mean = float(differences.sum() / sizes.sum())
     spread = differences - mean * sizes
-    return mean, float(np.sqrt(np.sum(spread**2)) / sizes.sum())
+    return mean, float(np.sqrt(np.sum(spread**2)) / sizes.sum()), is_aside
 
 
 def _space(data: LearningData, request: LearningRequest, n_scales: int) -> Space:
@@ -260,7 +261,9 @@ class _Objective:
     def refine(self, blocks: list[Block], start: Floats, max_iterations: int) -> Optimum:
         """Go all the way to the maximum."""
         with self.running(blocks) as run:
-            return self._maximise(blocks, start, "refine", max_iterations, 1e-9 if len(blocks) == 1 else 1e-6, run)
+            # Where all blocks are gone to later, the last digits can wait.
+            tolerance = 1e-9 if len(blocks) == 1 else 1e-6 if _are_ordered(blocks) else 1e-7
+            return self._maximise(blocks, start, "refine", max_iterations, tolerance, run)
 
     def height(self, blocks: list[Block], start: Floats, run: Any) -> float:
         """Largest value that a few steps lead to."""

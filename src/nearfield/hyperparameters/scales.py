@@ -9,12 +9,12 @@ import numpy as np
 
 from ..common.types import Floats
 from ..kernels import Kernel
-from .blocks import LARGEST_SINGLE_BLOCK, LearningData
+from .blocks import LearningData
 from .composite import gains, maximise_composite_likelihood
 from .learned import Learned
 from .request import LearningRequest
 
-MAX_SCALES = 5
+MAX_SCALES, MAX_PER_COLUMN = 5, 3  # components; with a length scale per column each takes far longer
 LEAST_GAIN, LEAST_ERRORS = 3e-4, 1.5  # nats per target that a further scale must gain, and in standard errors
 APART = 3.0  # factor between the length scales that one is split into
 
@@ -38,14 +38,15 @@ def learn_with_scales(data: LearningData, request: LearningRequest, rng: np.rand
             rng,
             n_scales=J,
             # With several scales there are directions that hardly matter.
-            max_iterations=200 if J == 1 else 80 if request.ard else 40,
+            max_iterations=200 if J == 1 else 120 if request.ard else 40,
             simplify=True,
             starts=_with_one_more(before) if before is not None and goes_on else None,
         )
 
     best = with_scales(1, None)
     n_evaluations = best.n_evaluations
-    for J in range(2, (request.n_scales or MAX_SCALES) + 1):
+    most = request.n_scales or (MAX_PER_COLUMN if request.ard else MAX_SCALES)
+    for J in range(2, most + 1):
         further = with_scales(J, best)
         n_evaluations += further.n_evaluations
         if request.n_scales is not None:
@@ -90,9 +91,12 @@ def _joined(kernel: Kernel, scales: Floats, variance: float) -> Kernel:
 
 
 def _is_better(further: Learned, best: Learned, data: LearningData, request: LearningRequest) -> bool:
-    """Whether a further scale pays: its gain is clear beside its error, beyond Schwarz's criterion, and worth it."""
-    gain, error = gains(further, best, data, request)
+    """Whether a further scale pays: its gain is clear beside its error, and worth it.
+
+    Where there are no blocks aside to judge by, it must also be beyond Schwarz's criterion.
+    """
+    gain, error, is_aside = gains(further, best, data, request)
     n = data.y.size
     extra = (1 + further.kernel.length_scales.shape[1]) * (further.kernel.n_scales - best.kernel.n_scales)
-    least = LEAST_GAIN if n > LARGEST_SINGLE_BLOCK else 0.0
-    return bool(gain > max(least, LEAST_ERRORS * error, 0.5 * extra * np.log(n) / n))
+    least = max(LEAST_GAIN, LEAST_ERRORS * error) if is_aside else 0.5 * extra * np.log(n) / n
+    return bool(gain > least)
