@@ -118,6 +118,8 @@ def finish(learned: Learned, data: LearningData, request: LearningRequest, rng: 
         size = sum(block.size for block in blocks)
         if is_ordered:
             optimum = objective.polish(blocks, theta[space.free], curvature, size, run)
+            if not np.isfinite(optimum.value):  # not all blocks can be evaluated where some have their maximum
+                return learned
             theta = space.sorted(space.filled(optimum.point))
             kernel, noise = space.unpack(theta)
             learned = replace(

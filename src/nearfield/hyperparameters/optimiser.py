@@ -113,10 +113,18 @@ def polish(
         About minus the second derivatives of the objective.
     size : float
         Number of targets. The end is where less than `ENOUGH` is left to gain.
+
+    Returns
+    -------
+    Optimum
+        Of value minus infinity where the start is out of reach.
     """
     lower, upper = np.array(bounds).T
     H = _definite(curvature)
-    value, gradient = objective(start)
+    try:
+        value, gradient = objective(start)
+    except LinAlgError:
+        return Optimum(start, -np.inf, n_evaluations=1)
     best = Optimum(start, value, n_evaluations=1)
     for i in range(MOST_STEPS):
         point = best.point
