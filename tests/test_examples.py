@@ -20,7 +20,7 @@ QUICK = {
     "photograph": (None, r"RMSE (\S+) .* cover (\S+) %", [(0.05, 0.12), (88, 98)]),
     "seattle": ("vega_datasets", r"RMSE (\S+) K, 95 % intervals cover (\S+) %", [(2, 6), (85, 100)]),
     "clock": ("vega_datasets", r"circles +RMSE (\S+) K, 95 % intervals cover (\S+) %", [(0.05, 0.24), (88, 99)]),
-    "tolerance": ("airportsdata", r"1e-02 +(\S+) +(\S+)", [(0, 1e-2), (0, 1e-2)]),
+    "tolerance": ("airportsdata", r"\n +1e-02 +(\S+) +(\S+)", [(0, 1e-2), (0, 1e-2)]),
     "columns": (None, r"process +cross-validated RMSE (\S+)", [(50, 58)]),
     "sinc": (None, r"corrected +KL per grid point (\S+)", [(0, 1e-2)]),
 }
