@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import sklearn
+
+from .types import Floats
 
 try:
     import resource
@@ -105,3 +110,21 @@ def _readable(n_bytes: float) -> str:
 def batches(n: int, size: int = 64) -> list[slice]:
     """Slices of at most `size` that cover `range(n)`."""
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+class Scratch(threading.local):
+    """Arrays to write intermediate results into, the same ones again and again, for each thread its own.
+
+    New ones, of more than some hundred kilobytes, are new pages of memory each time, which takes longer than to fill
+    them.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Floats] = {}
+
+    def __call__(self, name: str, shape: tuple[int, ...]) -> Floats:
+        """Array of a shape, with anything in it; the one of the same name before is no longer to be used."""
+        size = math.prod(shape)
+        if name not in self._arrays or len(self._arrays[name]) < size:
+            self._arrays[name] = np.empty(size)
+        return self._arrays[name][:size].reshape(shape)

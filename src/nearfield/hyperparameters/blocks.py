@@ -21,7 +21,7 @@ from scipy.spatial import cKDTree
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from ..solvers.ordered_cells import ordered_cells
-from .likelihood import Stack, squared_differences
+from .likelihood import ConditionalStack, Stack, squared_differences
 from .space import Extents, spreads_of
 
 LARGEST_SINGLE_BLOCK = 1000  # points whose exact likelihood is still cheap
@@ -81,13 +81,13 @@ def _span(columns: Floats | None) -> Floats | None:
     return span if 0 < span.shape[1] <= MOST_DRIFT * len(columns) else None
 
 
-def stacked(blocks: Sequence[Block], by_column: bool) -> list[Stack]:
+def stacked(blocks: Sequence[Block], by_column: bool) -> list[Stack | ConditionalStack]:
     """Blocks side by side, those of equal shape together; `by_column` where each column has a length scale."""
     groups: dict[tuple[int, int, bool, int], list[Block]] = {}
     for block in blocks:
         p = 0 if block.drift is None else block.drift.shape[1]
         groups.setdefault((len(block.X), block.n_given, block.noise_factors is None, p), []).append(block)
-    stacks = []
+    stacks: list[Stack | ConditionalStack] = []
     for (n, n_given, is_plain, p), group in groups.items():
         size = max(STACK_NUMBERS // (n * n), 1)
         for start in range(0, len(group), size):
@@ -95,8 +95,11 @@ def stacked(blocks: Sequence[Block], by_column: bool) -> list[Stack]:
             factors = None if is_plain else np.stack([np.asarray(block.noise_factors) for block in part])
             X, y = np.stack([block.X for block in part]), np.stack([block.y for block in part])
             shares = np.array([block.share for block in part])
+            if n_given:
+                stacks.append(ConditionalStack.of(X, y, by_column, n_given, factors, shares))
+                continue
             drift = np.stack([np.asarray(block.drift) for block in part]) if p else None
-            stacks.append(Stack(squared_differences(X, by_column), y, factors, n_given, shares, drift))
+            stacks.append(Stack(squared_differences(X, by_column), y, factors, shares, drift))
     return stacks
 
 
@@ -106,7 +109,7 @@ Evaluation = Callable[[Kernel, float], tuple[float, Floats]]
 Likelihood = Callable[[list[Block]], Evaluation]
 
 
-def sum_of(stacks: list[Stack], run: Callable[..., Iterable[tuple[float, Floats]]]) -> Evaluation:
+def sum_of(stacks: list[Stack | ConditionalStack], run: Callable[..., Iterable[tuple[float, Floats]]]) -> Evaluation:
     """Sum over stacks, with `run` for `map`."""
 
     def evaluate(kernel: Kernel, noise_variance: float) -> tuple[float, Floats]:

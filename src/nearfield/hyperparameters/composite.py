@@ -110,7 +110,7 @@ def finish(learned: Learned, data: LearningData, request: LearningRequest, rng: 
     some = to_follow(blocks)
     is_ordered = _are_ordered(blocks)
     if is_ordered:  # long scales are told by the early ones: together, they are exact
-        blocks, some = ([joined(part[:N_EARLY]), *part[N_EARLY:]] for part in (blocks, some))
+        blocks = [joined(blocks[:N_EARLY]), *blocks[N_EARLY:]]
     with objective.running(blocks) as run:
         curvature = objective.curvature(some, theta[space.free], run)
         if curvature is None:
@@ -176,15 +176,12 @@ def gains(better: Learned, worse: Learned, data: LearningData, request: Learning
     aside = [block for block in blocks if id(block.X) not in used]
     is_aside = len(aside) >= LEAST_ASIDE
     blocks = thinned(aside, 0, ASIDE) if is_aside else followed
-    stacks, n_jobs = (
-        stacked(blocks, better.kernel.length_scales.shape[1] > 1),
-        1 if _are_ordered(blocks) else request.n_jobs,
-    )
+    stacks = stacked(blocks, better.kernel.length_scales.shape[1] > 1)
     sizes = np.concatenate([stack.sizes for stack in stacks])
 
     def values(learned: Learned) -> Floats:
         noise = max(learned.noise_variance, 1e-12 * learned.kernel.variance)
-        return np.concatenate(thread_map(lambda stack: stack.values(learned.kernel, noise), stacks, n_jobs))
+        return np.concatenate(thread_map(lambda stack: stack.values(learned.kernel, noise), stacks, request.n_jobs))
 
     differences = values(better) - values(worse)
     mean = float(differences.sum() / sizes.sum())
@@ -234,10 +231,7 @@ class _Objective:
     @classmethod
     def of(cls, space: Space, data: LearningData, request: LearningRequest, began: float) -> _Objective:
         deadline = began + request.time_budget
-        # Small matrices take no longer than what threads wait for each other between them.
-        is_small = _are_ordered(data.blocks or [])
-        threads = 1 if is_small else n_threads(request.n_jobs)
-        return cls(space, deadline, threads, request.progress, data.likelihood)
+        return cls(space, deadline, n_threads(request.n_jobs), request.progress, data.likelihood)
 
     @contextmanager
     def running(self, blocks: list[Block]) -> Iterator[Any]:

@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.spatial.distance import cdist
 
+from ..common.memory import Scratch
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from ..kernels.families import FAMILIES
 from ..solvers import linalg
 from ..solvers.factors import LOG_2PI
+
+MOST_ROUNDING = 0.01  # of a conditional variance
 
 
 def kernel_log_likelihood(
@@ -56,9 +59,13 @@ def kernel_log_likelihood(
     LinAlgError
         Where the covariance matrix is not positive definite.
     """
-    squares = squared_differences(X[None], kernel.length_scales.shape[1] > 1)
+    by_column = kernel.length_scales.shape[1] > 1
     factors, columns = (None if each is None else each[None] for each in (noise_factors, drift))
-    return Stack(squares, y[None], factors, n_given, drift=columns)(kernel, noise_variance)
+    if n_given:
+        if drift is not None:
+            raise ValueError("A likelihood that is conditional on some rows takes no drift.")
+        return ConditionalStack.of(X[None], y[None], by_column, n_given, factors)(kernel, noise_variance)
+    return Stack(squared_differences(X[None], by_column), y[None], factors, drift=columns)(kernel, noise_variance)
 
 
 def squared_differences(X: Floats, by_column: bool) -> Floats:
@@ -92,7 +99,6 @@ class Stack:
         What `squared_differences` gives.
     y : ndarray of shape (B, n, k)
     noise_factors : ndarray of shape (B, n) or None
-    n_given : int
     shares : ndarray of shape (B,) or None
         Factors of the terms of the sum.
     drift : ndarray of shape (B, n, p) or None
@@ -101,7 +107,6 @@ class Stack:
     squares: Floats
     y: Floats
     noise_factors: Floats | None = None
-    n_given: int = 0
     shares: Floats | None = None
     drift: Floats | None = None
 
@@ -109,15 +114,13 @@ class Stack:
     def sizes(self) -> Floats:
         """Number of targets that each set stands for, (B,)."""
         _, n, k = self.y.shape
-        shares = np.ones(len(self.y)) if self.shares is None else self.shares
-        return shares * float((n - self.n_given) * k)
+        return _or_ones(self.shares, len(self.y)) * float(n * k)
 
     def __call__(self, kernel: Kernel, noise_variance: float) -> tuple[float, Floats]:
         """Value, and gradient (J * q + J + 1,)."""
         components, slopes, K = self._matrices(kernel, noise_variance)
         q, diagonal = self.squares.shape[2], linalg.packed_diagonal(self.y.shape[1])
-        noise = self._noise(noise_variance)
-        shares = np.ones(len(K)) if self.shares is None else self.shares
+        shares = _or_ones(self.shares, len(K))
         value = sum(share * self._overwritten(K[i], i) for i, share in enumerate(shares))
         K *= shares[:, None]
         lengths, variances = np.empty((len(components), q)), np.empty(len(components))
@@ -126,7 +129,7 @@ class Stack:
             variances[j] = np.vdot(component, K) - 0.5 * np.vdot(component[:, diagonal], on_diagonal)
             slope *= K
             lengths[j] = slope.ravel() @ self.squares.reshape(-1, q) / kernel.length_scales[j] ** 2
-        noise_gradient = 0.5 * float(np.sum(on_diagonal * noise))
+        noise_gradient = 0.5 * float(np.sum(on_diagonal * _noise(noise_variance, self.noise_factors)))
         return float(value), np.concatenate([lengths.ravel(), variances, [noise_gradient]])
 
     def values(self, kernel: Kernel, noise_variance: float) -> Floats:
@@ -138,30 +141,12 @@ class Stack:
                 values[i] = self._factored(K[i], i)[0]
             except LinAlgError:
                 values[i] = -np.inf
-        return values if self.shares is None else values * self.shares
-
-    def _noise(self, noise_variance: float) -> Any:
-        return noise_variance if self.noise_factors is None else noise_variance * self.noise_factors
+        return values * _or_ones(self.shares, len(K))
 
     def _matrices(self, kernel: Kernel, noise_variance: float) -> tuple[list[Floats], list[Floats], Floats]:
         """Components and their slopes, and the covariance matrices, packed: each (B, P)."""
-        q = self.squares.shape[2]
-        if kernel.length_scales.shape[1] != q:
-            raise ValueError(f"The kernel must have {q} length scales per component.")
-        family, diagonal = FAMILIES[kernel.family], linalg.packed_diagonal(self.y.shape[1])
-        components, slopes = [], []
-        for scales, variance in kernel.components():
-            squares = self.squares[:, :, 0] / scales[0] ** 2 if q == 1 else self.squares @ (1.0 / scales**2)
-            component, slope = family.with_slope(squares)
-            component *= variance
-            if slope is not component:
-                slope *= variance
-            components.append(component)
-            slopes.append(slope)
-        K = components[0].copy()
-        for component in components[1:]:
-            K += component
-        K[:, diagonal] += self._noise(noise_variance)
+        components, slopes, K = _sum_of_components(kernel, self.squares)
+        K[:, linalg.packed_diagonal(self.y.shape[1])] += _noise(noise_variance, self.noise_factors)
         return components, slopes, K
 
     def _factored(self, K: Floats, i: int) -> tuple[float, Floats, Floats | None]:
@@ -169,47 +154,217 @@ class Stack:
 
         Also whitened targets, and what the drift adds to them.
         """
-        y, n_given = self.y[i], self.n_given
+        y = self.y[i]
         (n, k), diagonal = y.shape, linalg.packed_diagonal(len(y))
         if not linalg.packed_cholesky(K, n):
             raise LinAlgError("The covariance matrix is not positive definite.")
-        log_determinant = 2.0 * float(np.sum(np.log(K[diagonal[n_given:]])))
+        log_determinant = 2.0 * float(np.sum(np.log(K[diagonal])))
         half = linalg.packed_solve(K, np.array(y, dtype=np.float64, order="F"))
-        n_free, further = n - n_given, None
+        n_free, further = n, None
         if self.drift is not None:
             Q, R = np.linalg.qr(linalg.packed_solve(K, np.array(self.drift[i], dtype=np.float64, order="F")))
             half = half - Q @ (Q.T @ half)
             log_determinant += 2.0 * float(np.sum(np.log(np.abs(np.diagonal(R)))))
             n_free, further = n - Q.shape[1], k**0.5 * Q
-        own = half[n_given:]
-        value: float = -0.5 * (float(np.sum(own * own)) + k * (log_determinant + n_free * LOG_2PI))
+        value: float = -0.5 * (float(np.sum(half * half)) + k * (log_determinant + n_free * LOG_2PI))
         return value, half, further
 
     def _overwritten(self, K: Floats, i: int) -> float:
         """Log likelihood of a set of points for its packed covariance matrix, overwritten with `M`.
 
-        A derivative is half the sum of `M * dK`; `M = sum_t alpha_t alpha_t' - k K^-1`, less that of the given rows.
-        With a drift `K^-1` is less the square of further columns.
+        A derivative is half the sum of `M * dK`; `M = sum_t alpha_t alpha_t' - k K^-1`. With a drift `K^-1` is less
+        the square of further columns.
         """
         value, half, further = self._factored(K, i)
-        (n, k), n_given = half.shape, self.n_given
-        own = half[n_given:].copy()
-        if n_given == 0:
-            roots = half if further is None else np.column_stack([half, further])
-            alpha = linalg.packed_solve(K, np.asfortranarray(roots), transposed=True)
-            linalg.packed_rank_update(linalg.packed_inverse(K, n), alpha, -k)
-            return value
-        # Inverses of all rows and of those given differ by U' U, with U the last rows of the inverse factor.
-        right = np.zeros((n, k + n - n_given), order="F")
-        right[:, :k] = half
-        right[n_given:, k:].flat[:: n - n_given + 1] = 1.0
-        linalg.packed_solve(K, right, transposed=True)
-        alpha = right[:, :k].copy(order="F")
-        right[:, :k] -= right[:, k:] @ own  # that of the given rows
-        if k > 1:
-            right[:, k:] *= k**0.5
-        linalg.packed_rank_update(linalg.packed_rank_update(K, right, 0.0), alpha, -1.0)
+        n, k = half.shape
+        roots = half if further is None else np.column_stack([half, further])
+        alpha = linalg.packed_solve(K, np.asfortranarray(roots), transposed=True)
+        linalg.packed_rank_update(linalg.packed_inverse(K, n), alpha, -k)
         return value
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionalStack:
+    """Sets of points, of as many each, whose likelihoods given the first of them are added up.
+
+    They are small and many: all that is done to them is done to all at once, where threads do not wait for Python.
+
+    Attributes
+    ----------
+    squares : ndarray of shape (B, P, q)
+        Squared differences of pairs of points, by column or summed; see `_Pairs`.
+    y : ndarray of shape (B, n, k)
+    n_given : int
+        At least 1, and less than `n`.
+    noise_factors : ndarray of shape (B, n) or None
+    shares : ndarray of shape (B,) or None
+        Factors of the terms of the sum.
+    """
+
+    squares: Floats
+    y: Floats
+    n_given: int
+    noise_factors: Floats | None = None
+    shares: Floats | None = None
+
+    @classmethod
+    def of(
+        cls,
+        X: Floats,
+        y: Floats,
+        by_column: bool,
+        n_given: int,
+        noise_factors: Floats | None = None,
+        shares: Floats | None = None,
+    ) -> ConditionalStack:
+        """Sets of points (B, n, d)."""
+        pairs = _pairs(X.shape[1])
+        differences = X[:, pairs.first] - X[:, pairs.second]
+        differences *= differences
+        squares = differences if by_column else differences.sum(axis=2, keepdims=True)
+        return cls(squares, y, n_given, noise_factors, shares)
+
+    @property
+    def sizes(self) -> Floats:
+        """Number of targets that each set stands for, (B,)."""
+        B, n, k = self.y.shape
+        return _or_ones(self.shares, B) * float((n - self.n_given) * k)
+
+    def __call__(self, kernel: Kernel, noise_variance: float) -> tuple[float, Floats]:
+        """Value, and gradient (J * q + J + 1,).
+
+        A derivative is half the sum of `M * dK` with `M = sum_t (b_t b_t' + b_t a_t' + a_t b_t') - k C' S^-1 C`. `C`
+        takes the targets to residuals, whose covariance is `S`; `b = C' S^-1 C y`, and `a` are the weights of given
+        targets, with zeros for the others.
+        """
+        components, slopes, covariances = _sum_of_components(kernel, self.squares, _scratch)
+        contrasts, weights, inverse, values = self._conditioned(covariances, noise_variance)
+        (B, n, k), q = self.y.shape, self.squares.shape[2]
+        shares = _or_ones(self.shares, B)
+        transposed = contrasts.transpose(0, 2, 1)
+        b = transposed @ (inverse @ (contrasts @ self.y))
+        right = b.copy()
+        right[:, : self.n_given] += 2.0 * weights  # twice, since only the symmetric part counts
+        M = np.matmul(transposed, (-k * inverse) @ contrasts, out=_scratch("M", (B, n, n)))
+        M += np.matmul(b, right.transpose(0, 2, 1), out=_scratch("products", (B, n, n)))
+        M *= 0.5 * shares[:, None, None]
+        on_diagonal = np.einsum("bii->bi", M)
+        noise_gradient = float(np.sum(on_diagonal * _noise(noise_variance, self.noise_factors)))
+        on_diagonal *= 0.5  # all others are there twice
+        of_pairs = _pairs(n).sums_of(M)
+        weighted = np.multiply(of_pairs[..., None], self.squares, out=_scratch("weighted", self.squares.shape))
+        variances = np.array([np.vdot(component, of_pairs) for component in components])
+        lengths = np.array([slope.ravel() @ weighted.reshape(-1, q) for slope in slopes]) / kernel.length_scales**2
+        return float(shares @ values), np.concatenate([lengths.ravel(), variances, [noise_gradient]])
+
+    def values(self, kernel: Kernel, noise_variance: float) -> Floats:
+        """Log likelihood of each set, times its share, (B,); minus infinity where the covariance is not definite."""
+        try:
+            covariances = _sum_of_components(kernel, self.squares, _scratch)[2]
+            return self._conditioned(covariances, noise_variance)[3] * _or_ones(self.shares, len(self.y))
+        except LinAlgError:
+            if len(self.y) == 1:
+                return np.array([-np.inf])
+        return np.concatenate([self._only(i).values(kernel, noise_variance) for i in range(len(self.y))])
+
+    def _only(self, i: int) -> ConditionalStack:
+        rows = slice(i, i + 1)
+        factors, shares = (None if each is None else each[rows] for each in (self.noise_factors, self.shares))
+        return ConditionalStack(self.squares[rows], self.y[rows], self.n_given, factors, shares)
+
+    def _conditioned(self, covariances: Floats, noise_variance: float) -> tuple[Floats, Floats, Floats, Floats]:
+        """Contrasts `C` (B, m, n), weights of given targets, `S^-1` (B, m, m), and values (B,).
+
+        `covariances` are those of pairs (B, P), without the noise.
+        """
+        y, (B, n, k), given = self.y, self.y.shape, self.n_given
+        K = _pairs(n).matrices(covariances)
+        np.einsum("bii->bi", K)[:] += _noise(noise_variance, self.noise_factors)
+        m = n - given
+        right = np.concatenate([K[:, :given, given:], y[:, :given]], axis=2)
+        solution = np.linalg.solve(K[:, :given, :given], right)
+        contrasts = np.empty((B, m, n))
+        np.negative(solution[:, :, :m].transpose(0, 2, 1), out=contrasts[:, :, :given])
+        contrasts[:, :, given:] = np.eye(m)
+        S = contrasts @ K[:, :, given:]
+        # Where what is left of a variance is lost in rounding errors, matrices are not definite to working precision.
+        rounding = np.finfo(np.float64).eps * np.einsum("bij->bi", np.abs(contrasts)) ** 2
+        largest = np.einsum("bii->bi", K).max(axis=1, keepdims=True)
+        if not bool(np.all(rounding * largest < MOST_ROUNDING * np.einsum("bii->bi", S))):
+            raise LinAlgError("The covariance matrix is not positive definite.")
+        factors, inverse = np.linalg.cholesky(S), np.linalg.inv(S)
+        log_determinants = 2.0 * np.log(np.einsum("bii->bi", factors)).sum(axis=1)
+        residuals = contrasts @ y
+        quadratic = np.einsum("bik,bik->b", residuals, inverse @ residuals)
+        values: Floats = -0.5 * (quadratic + k * (log_determinants + m * LOG_2PI))
+        return contrasts, solution[:, :, m:], inverse, values
+
+
+_scratch = Scratch()
+
+
+class _Pairs(NamedTuple):
+    """Pairs of `n` points, each once and each point with itself: `P = n (n + 1) / 2` of them."""
+
+    first: Integers  # (P,)
+    second: Integers  # (P,)
+    below: Integers  # (P,): where they are in a matrix of n rows, below its diagonal,
+    above: Integers  # (P,): and above
+    of_matrix: Integers  # (n * n,): the pair of each entry
+
+    def matrices(self, values: Floats) -> Floats:
+        """Symmetric matrices (B, n, n) of values (B, P)."""
+        B, n = len(values), int(self.second[-1]) + 1
+        out = _scratch("matrices", (B, n * n))
+        return values.take(self.of_matrix, axis=1, out=out, mode="clip").reshape(B, n, n)
+
+    def sums_of(self, M: Floats) -> Floats:
+        """Sums (B, P) of the two entries of each pair in matrices (B, n, n): on the diagonal, one of them twice."""
+        flat, shape = M.reshape(len(M), -1), (len(M), len(self.first))
+        sums: Floats = flat.take(self.below, axis=1, out=_scratch("below", shape), mode="clip")
+        sums += flat.take(self.above, axis=1, out=_scratch("above", shape), mode="clip")
+        return sums
+
+
+@lru_cache(maxsize=64)
+def _pairs(n: int) -> _Pairs:
+    first, second = np.tril_indices(n)
+    of_matrix = np.empty((n, n), dtype=np.int64)
+    of_matrix[first, second] = of_matrix[second, first] = np.arange(len(first))
+    return _Pairs(first, second, first * n + second, second * n + first, of_matrix.ravel())
+
+
+def _or_ones(shares: Floats | None, n: int) -> Floats:
+    return np.ones(n) if shares is None else shares
+
+
+def _noise(noise_variance: float, noise_factors: Floats | None) -> Any:
+    return noise_variance if noise_factors is None else noise_variance * noise_factors
+
+
+def _sum_of_components(
+    kernel: Kernel, squares: Floats, scratch: Scratch | None = None
+) -> tuple[list[Floats], list[Floats], Floats]:
+    """Components of a kernel at squared differences (..., q), their slopes, and the sum of them, each (...)."""
+    q, shape = squares.shape[-1], squares.shape[:-1]
+    if kernel.length_scales.shape[1] != q:
+        raise ValueError(f"The kernel must have {q} length scales per component.")
+    components, slopes = [], []
+    for j, (scales, variance) in enumerate(kernel.components()):
+        out = None if scratch is None else scratch(f"component {j}", shape)
+        factors = 1.0 / scales**2
+        scaled = np.multiply(squares[..., 0], factors[0], out=out) if q == 1 else np.matmul(squares, factors, out=out)
+        component, slope = FAMILIES[kernel.family].with_slope(scaled)
+        component *= variance
+        if slope is not component:
+            slope *= variance
+        components.append(component)
+        slopes.append(slope)
+    total = np.empty(shape) if scratch is None else scratch("total", shape)
+    np.copyto(total, components[0])
+    for component in components[1:]:
+        total += component
+    return components, slopes, total
 
 
 def feature_log_likelihood(

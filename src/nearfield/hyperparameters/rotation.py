@@ -21,7 +21,7 @@ from ..common.types import Floats
 from ..kernels import Kernel
 from .blocks import Block, LearningData, stacked, sum_of
 from .composite import maximise_composite_likelihood, to_follow
-from .likelihood import Stack
+from .likelihood import ConditionalStack, Stack
 from .optimiser import maximise
 from .request import Fixed, LearningRequest
 from .space import Space
@@ -96,7 +96,7 @@ class MatrixLikelihood:
     do not matter, except that derivatives in it tell what the likelihood owes to the product of the two.
     """
 
-    stacks: list[Stack]
+    stacks: list[Stack | ConditionalStack]
     d: int
     size: float  # number of targets
     space: Space  # of one component and one length scale
