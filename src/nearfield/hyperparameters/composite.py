@@ -112,7 +112,8 @@ def finish(learned: Learned, data: LearningData, request: LearningRequest, rng: 
     if is_ordered:  # long scales are told by the early ones: together, they are exact
         blocks = [joined(blocks[:N_EARLY]), *blocks[N_EARLY:]]
     with objective.running(blocks) as run:
-        curvature = objective.curvature(some, theta[space.free], run)
+        # One evaluation per hyperparameter: for standard errors of many, some of the blocks are enough.
+        curvature = objective.curvature(some if is_ordered else some[::3], theta[space.free], run)
         if curvature is None:
             return learned
         size = sum(block.size for block in blocks)
@@ -257,8 +258,9 @@ class _Objective:
     def refine(self, blocks: list[Block], start: Floats, max_iterations: int) -> Optimum:
         """Go all the way to the maximum."""
         with self.running(blocks) as run:
-            # Where all blocks are gone to later, the last digits can wait.
-            tolerance = 1e-9 if len(blocks) == 1 else 1e-6 if _are_ordered(blocks) else 1e-7
+            # The last digits can wait where all blocks are gone to later, and are next to nothing beside the
+            # uncertainty of many length scales.
+            tolerance = 1e-9 if len(blocks) == 1 else 1e-6 if _are_ordered(blocks) else 3e-6
             return self._maximise(blocks, start, "refine", max_iterations, tolerance, run)
 
     def height(self, blocks: list[Block], start: Floats, run: Any) -> float:
