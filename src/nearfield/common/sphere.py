@@ -7,7 +7,7 @@ and kernels that are valid in space are valid for it everywhere, across the date
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,11 @@ LATITUDES = frozenset({"lat", "lats", "latitude", "latdeg", "latitudedeg", "deci
 _ROUNDING = 1e-6  # degrees beyond a pole that a file may have put a place
 _FARTHEST_LONGITUDE = 360.0
 _DISTORTED = 1.5  # times as long is a degree of longitude in one part of the data as in another
+
+
+def numbered_row(number: int) -> str:
+    """What a message calls a row."""
+    return f"row {number}"
 
 
 @dataclass(frozen=True)
@@ -87,10 +92,12 @@ class Sphere:
         """Names of the columns of `points`."""
         return ["the earth (km)"] * N_CHORD_COLUMNS + [columns[j] for j in self.others(len(columns))]
 
-    def check(self, X: Array, names: Sequence[Any] | None = None, first: int = 0) -> None:
+    def check(
+        self, X: Array, names: Sequence[Any] | None = None, row_name: Callable[[int], str] = numbered_row
+    ) -> None:
         """Refuse rows (n, d) that hold no degrees, or latitudes where longitudes should be.
 
-        Messages call columns by their names where there are any, and count rows from `first`.
+        Messages call columns by their names where there are any, and rows by `row_name` of their number.
         """
         lon, lat = (as_doubles(X[:, j]) for j in (self.longitude, self.latitude))
         beyond = np.flatnonzero(np.abs(lat) > 90 + _ROUNDING)
@@ -113,7 +120,7 @@ class Sphere:
             hint = " Projected coordinates, such as metres, take no metric."
         column = j if names is None else repr(str(names[j]))
         raise ValueError(
-            f"On the sphere, column {column} must hold {what} in degrees. Got {value:g} in row {first + row}.{hint}"
+            f"On the sphere, column {column} must hold {what} in degrees. Got {value:g} in {row_name(int(row))}.{hint}"
         )
 
 
