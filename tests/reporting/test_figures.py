@@ -39,7 +39,9 @@ def charts(page):
 
 
 def test_a_page_has_the_pictures_of_plotting(model, page):
-    calibration, probabilities, residuals, by_value, by_region, trials = charts(page)
+    variogram, calibration, probabilities, residuals, by_value, by_region, trials = charts(page)
+    assert [text for text in ("data", "model", "noise") if f">{text}</text>" in variogram] == ["data", "model", "noise"]
+    assert 15 <= variogram.count("fill: var(--ink)") <= 30  # a dot per bin, and the legend
     assert ">this model</text>" in calibration
     assert 'aria-label="Calibration: coverage differs' in calibration
     assert probabilities.count("fill: var(--accent)") == 20
@@ -74,7 +76,7 @@ def test_pictures_have_the_type_and_colours_of_the_page(page):
 
 
 def test_pictures_are_small(page):
-    assert sum(map(len, charts(page))) < 160_000
+    assert sum(map(len, charts(page))) < 175_000
 
 
 def test_numbers_in_words_are_not_rounded():
