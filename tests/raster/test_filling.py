@@ -221,6 +221,10 @@ def test_what_cannot_be_filled_is_said():
     whole = image().fillna(1.0)
     with pytest.warns(UserWarning, match="depth has no gaps to fill"):
         xr.testing.assert_equal(whole.nearfield.fill(), whole)
+    filled = image().nearfield.fill(**GIVEN)
+    with pytest.warns(UserWarning, match="depth has no gaps to fill"):
+        again = filled.nearfield.fill()
+    assert "kl_from_exact_in_nats_per_point" not in again.attrs  # of another fill
     with pytest.raises(ValueError, match="nothing to fill the gaps of depth from"):
         (image() * np.nan).rename("depth").nearfield.fill()
     with pytest.raises(ValueError, match="dims names 'z', which is no dimension"):

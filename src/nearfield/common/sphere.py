@@ -22,6 +22,7 @@ LONGITUDES = frozenset({"lon", "lons", "long", "lng", "longitude", "londeg", "lo
 LATITUDES = frozenset({"lat", "lats", "latitude", "latdeg", "latitudedeg", "decimallatitude"})
 _ROUNDING = 1e-6  # degrees beyond a pole that a file may have put a place
 _FARTHEST_LONGITUDE = 360.0
+_STRAY = 0.25  # of all latitudes: so many beyond 90 are slips, and more of them are longitudes
 _DISTORTED = 1.5  # times as long is a degree of longitude in one part of the data as in another
 
 
@@ -114,8 +115,9 @@ class Sphere:
                 "longitudes from -180 to 180, or 0 to 360",
             )
         hint = ""
-        if np.nanmax(np.abs(lon)) <= 90 and np.nanmax(np.abs(lat)) <= _FARTHEST_LONGITUDE:
-            hint = " Are the two swapped? Longitude comes first."
+        could_be = np.nanmax(np.abs(lon)) <= 90 and np.nanmax(np.abs(lat)) <= _FARTHEST_LONGITUDE
+        if could_be and len(beyond) > _STRAY * len(lat):
+            hint = " Are the two swapped?" + ("" if degree_columns(names) else " Longitude comes first.")
         elif max(np.nanmax(np.abs(lon)), np.nanmax(np.abs(lat))) > 1000:
             hint = " Projected coordinates, such as metres, take no metric."
         column = j if names is None else repr(str(names[j]))

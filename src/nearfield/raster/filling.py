@@ -166,7 +166,8 @@ def _type_of(array: Any) -> Any:
 def _answer(array: Any, mean: Any, std: Any, return_std: bool) -> Any:
     """Arrays of the shape of the raster as a DataArray, or a Dataset of both, with what the raster says of itself."""
     filled = array.copy(data=mean)
-    filled.attrs = {key: value for key, value in array.attrs.items() if key not in ("_FillValue", "missing_value")}
+    left_out = ("_FillValue", "missing_value", DISTANCE)  # what an earlier fill measured says nothing of this one
+    filled.attrs = {key: value for key, value in array.attrs.items() if key not in left_out}
     filled.encoding = _encoding(array)
     if not return_std:
         return filled
