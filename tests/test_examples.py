@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -27,17 +28,24 @@ QUICK = {
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_quick_example_runs_and_prints_sensible_figures(name, tmp_path):
+def test_quick_example_runs_and_prints_sensible_figures(name, tmp_path, monkeypatch, capsys):
     package, pattern, limits = QUICK[name]
     for needed in filter(None, ("matplotlib", package)):
         if importlib.util.find_spec(needed) is None:
             pytest.skip(f"examples/{name}.py needs {needed}: pip install '.[examples]'")
     picture = tmp_path / "pictures" / "picture.png"
-    printed = run(name, "--out", str(picture))
+    printed = run_here(name, str(picture), monkeypatch, capsys)
     assert picture.read_bytes().startswith(b"\x89PNG")
     numbers = [float(number) for number in re.search(pattern, printed).groups()]
     for number, (low, high) in zip(numbers, limits, strict=True):
         assert low <= number <= high, printed
+
+
+def test_an_example_runs_in_a_process_of_its_own(tmp_path):
+    pytest.importorskip("matplotlib")
+    result = start("trend", "--out", str(tmp_path / "new" / "trend.png"))
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "new" / "trend.png").is_file()
 
 
 def test_flats_without_their_file_say_where_to_get_it(tmp_path):
@@ -57,11 +65,18 @@ def test_gallery_names_every_example_and_reads_the_code_of_those_it_shows():
     assert {path.stem for path in EXAMPLES.glob("*.py")} <= set(re.findall(r"(\w+)\.py", page))
 
 
-def run(name, *arguments):
-    """Standard output of an example that must succeed."""
-    result = start(name, *arguments)
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+def run_here(name, picture, monkeypatch, capsys):
+    """Standard output of an example, run in this process: most of the time of a new one would go into imports."""
+    import matplotlib.pyplot as plt
+
+    monkeypatch.setattr(sys, "argv", [name, "--out", picture])
+    with plt.rc_context():
+        plt.switch_backend("Agg")
+        try:
+            runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+        finally:
+            plt.close("all")
+    return capsys.readouterr().out
 
 
 def start(name, *arguments, **environment):

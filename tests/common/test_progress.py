@@ -79,11 +79,66 @@ def test_notebooks_have_one_bar_at_a_time_that_goes():
     assert all(b.options["leave"] is False for b in made)
 
 
+class Place:
+    """Where a notebook shows something, and what it has shown there."""
+
+    def __init__(self):
+        self.texts = []
+
+    def update(self, text):
+        self.texts.append(text)
+
+
+def test_without_widgets_a_bar_is_drawn_in_one_place_and_goes(monkeypatch):
+    places = []
+
+    def show(text, display_id):
+        assert display_id
+        places.append(Place())
+        places[-1].update(text)
+        return places[-1]
+
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(HTML=str, display=show))
+    monkeypatch.setitem(sys.modules, "ipykernel", object())
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    bar = progress.display()
+    for stage, done in (("learning: start <1>", 0.5), ("learning: refine", 0.9), ("tuning", 0.2), ("tuning", 1.0)):
+        bar(stage, done, 0.0)
+    (place,) = places
+    assert place.texts == [
+        '<progress value="50" max="100"></progress> learning: start &lt;1&gt;',  # the next comes too soon to be drawn
+        "",
+        '<progress value="20" max="100"></progress> tuning',
+        "",
+    ]
+
+
+def test_in_a_kernel_nothing_is_written_to_standard_error():
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    nbformat = pytest.importorskip("nbformat")
+    code = [
+        "import numpy as np, nearfield as nf",
+        "X = np.linspace(0, 9, 60)[:, None]",
+        "model = nf.LocalGPRegressor(n_scales=1, n_restarts=0, random_state=0, progress=True).fit(X, np.sin(X[:, 0]))",
+        "model.report_",
+    ]
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("\n".join(code))])
+    nbclient.NotebookClient(book, timeout=120, kernel_name="python3").execute()
+    outputs = book.cells[0].outputs
+    bars = [output.data["text/html"] for output in outputs if output.output_type == "display_data"]
+    assert bars == [""]  # one, and it went
+    assert "<table" in outputs[-1].data["text/html"]
+    written = "".join(output.text for output in outputs if output.output_type == "stream")
+    assert all("Warning" in line or line.startswith(" ") for line in written.splitlines() if line)
+
+
 def test_what_is_shown_depends_on_where(monkeypatch):
     monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
     assert isinstance(progress.display(), progress.ProgressLine)
     monkeypatch.setitem(sys.modules, "ipykernel", object())
-    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    assert progress.display().stream is sys.stdout
+    monkeypatch.setitem(sys.modules, "ipywidgets", object())
     monkeypatch.setitem(sys.modules, "tqdm.auto", SimpleNamespace(tqdm=Bar))
-    assert isinstance(progress.display(), progress.NotebookBar)
+    assert progress.display().make_bar is Bar
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    assert isinstance(progress.display().make_bar(), progress.HtmlBar)

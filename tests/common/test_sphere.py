@@ -74,7 +74,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="Are the two swapped"):
         Sphere().check(np.array([[50.0, 120.0], [51.0, 121.0]]))
     with pytest.raises(ValueError, match=r"'east' must hold longitudes .* Got 420000 in row 7\. Projected"):
-        Sphere().check(np.array([[420000.0, 50.0]]), ["east", "north"], first=7)
+        Sphere().check(np.array([[420000.0, 50.0]]), ["east", "north"], lambda i: f"row {7 + i}")
 
 
 def test_when_degrees_are_no_lengths():

@@ -54,6 +54,20 @@ def test_the_longest_scale_decides_and_later_data_and_files_count(tmp_path):
         nf.load(tmp_path / "m.nf").predict([[50.0, 42.0]])
 
 
+def test_far_extrapolation_is_told_however_long_the_longest_scale():
+    scales = {"length_scale": [100.0, 40_000.0], "signal_variance": [1.0, 1.0], "noise_variance": 0.01}
+    flat = {**scales, "length_scale": [1.0, 400.0]}
+    for model in (nf.ExactGPRegressor(**flat), nf.ExactGPRegressor(**scales, metric="sphere")):
+        model.fit(X, Y)
+        with pytest.warns(UserWarning, match="60 of 60 points .* than 2 times as far .* extrapolated.* swapped"):
+            model.predict(X[:, ::-1])
+        with nothing_said():
+            model.predict(X + np.array([9.0, 0.0]))
+    trend = nf.ExactGPRegressor(**flat, drift="linear").fit(X, Y)
+    with nothing_said():
+        trend.predict(X[:, ::-1])
+
+
 @contextmanager
 def nothing_said():
     with warnings.catch_warnings():

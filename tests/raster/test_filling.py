@@ -131,13 +131,66 @@ def test_time_as_a_dimension_of_the_field():
     np.testing.assert_allclose(whole.values[~seen], exact.predict(places[~seen]), atol=1e-8)
 
 
-def test_chunks_of_dask():
+def test_chunks_of_dask_are_filled_when_they_are_computed():
     pytest.importorskip("dask", reason="Dask is not installed")
     stacked = stack()
-    chunked = stacked.chunk(time=1, y=7)
+    stacked[1] = image(share=0.0).values
+    stacked[1, 3:7, 5:9] = 0.5  # no gaps
+    loaded = []
+
+    def noted(block, block_info=None):
+        loaded.append(tuple(block_info[0]["chunk-location"]))
+        return block
+
+    chunked = stacked.chunk(time=2, y=7, x=20)
+    chunked = chunked.copy(data=chunked.data.map_blocks(noted, dtype=float))
     filled = chunked.nearfield.fill(return_std=True, **GIVEN)
-    assert filled["mean"].chunksizes == chunked.chunksizes
-    np.testing.assert_allclose(filled["mean"].values, stacked.nearfield.fill(**GIVEN).values, atol=1e-10)
+    assert len(loaded) <= 4 + 2  # values are counted, and one slice is learnt from
+    assert filled["mean"].chunksizes == filled["std"].chunksizes == chunked.chunksizes
+    assert filled["mean"].attrs == stacked.attrs
+    loaded.clear()
+    expected = stacked.nearfield.fill(return_std=True, **GIVEN)
+    for name in ("mean", "std"):
+        np.testing.assert_allclose(filled[name].isel(time=0).values, expected[name].values[0], atol=1e-10)
+    assert {place[0] for place in loaded} == {0}  # chunks of other times stay where they are
+    filled = filled.compute()
+    for name in ("mean", "std"):
+        np.testing.assert_allclose(filled[name].values, expected[name].values, atol=1e-10)
+    distances = filled["kl_from_exact_in_nats_per_point"]
+    assert distances.dims == ("time",)
+    np.testing.assert_array_equal(np.isnan(distances.values), [False, True, False])
+
+
+@pytest.mark.parametrize("dims", [None, ("time", "y", "x"), ("x", "time")])
+def test_chunks_and_dimensions(dims):
+    pytest.importorskip("dask", reason="Dask is not installed")
+    stacked, given = stack().astype(np.float32), {**GIVEN, "features": "kernel"}
+    if dims is not None:
+        given["length_scale"] = [2.0] * len(dims)
+    chunked = stacked.chunk(time=1, y=5, x=7).nearfield.fill(dims=dims, **given)
+    assert chunked.dtype == np.float32
+    assert chunked.chunksizes == stacked.chunk(time=1, y=5, x=7).chunksizes
+    np.testing.assert_allclose(chunked.values, stacked.nearfield.fill(dims=dims, **given).values, atol=1e-6)
+
+
+def test_hyperparameters_of_chunks_are_learnt_once():
+    pytest.importorskip("dask", reason="Dask is not installed")
+    stages = []
+    lazy = stack().chunk(time=1).nearfield.fill(progress=lambda stage, *_: stages.append(stage), n_scales=1)
+    assert "learning: refine" in stages
+    stages.clear()
+    lazy.compute()
+    assert not stages
+    np.testing.assert_allclose(lazy.values, stack().nearfield.fill(n_scales=1).values, atol=1e-8)
+
+
+def test_chunks_that_cannot_be_filled():
+    pytest.importorskip("dask", reason="Dask is not installed")
+    with pytest.raises(ValueError, match="nothing to fill the gaps of depth from"):
+        (image() * np.nan).rename("depth").chunk(y=3).nearfield.fill()
+    with pytest.warns(UserWarning, match="depth has no gaps to fill"):
+        whole = image().fillna(1.0).chunk(y=3).nearfield.fill()
+    xr.testing.assert_equal(whole.drop_vars("kl_from_exact_in_nats_per_point"), image().fillna(1.0))
 
 
 def test_whole_numbers_and_their_fill_value():
@@ -168,6 +221,10 @@ def test_what_cannot_be_filled_is_said():
     whole = image().fillna(1.0)
     with pytest.warns(UserWarning, match="depth has no gaps to fill"):
         xr.testing.assert_equal(whole.nearfield.fill(), whole)
+    filled = image().nearfield.fill(**GIVEN)
+    with pytest.warns(UserWarning, match="depth has no gaps to fill"):
+        again = filled.nearfield.fill()
+    assert "kl_from_exact_in_nats_per_point" not in again.attrs  # of another fill
     with pytest.raises(ValueError, match="nothing to fill the gaps of depth from"):
         (image() * np.nan).rename("depth").nearfield.fill()
     with pytest.raises(ValueError, match="dims names 'z', which is no dimension"):

@@ -39,7 +39,9 @@ def charts(page):
 
 
 def test_a_page_has_the_pictures_of_plotting(model, page):
-    calibration, probabilities, residuals, by_value, by_region, trials = charts(page)
+    variogram, calibration, probabilities, residuals, by_value, by_region, trials = charts(page)
+    assert [text for text in ("data", "model", "noise") if f">{text}</text>" in variogram] == ["data", "model", "noise"]
+    assert 15 <= variogram.count("fill: var(--ink)") <= 30  # a dot per bin, and the legend
     assert ">this model</text>" in calibration
     assert 'aria-label="Calibration: coverage differs' in calibration
     assert probabilities.count("fill: var(--accent)") == 20
@@ -59,10 +61,6 @@ def test_ids_are_unique_and_those_that_are_used(page):
     assert set(used) <= set(ids)
 
 
-def test_pictures_are_the_same_each_time(model, held_out, page):
-    assert charts(webpage.build(model, *held_out)) == charts(page)
-
-
 def test_pictures_have_the_type_and_colours_of_the_page(page):
     for chart in charts(page):
         assert "font-family" not in chart
@@ -74,14 +72,14 @@ def test_pictures_have_the_type_and_colours_of_the_page(page):
 
 
 def test_pictures_are_small(page):
-    assert sum(map(len, charts(page))) < 160_000
+    assert sum(map(len, charts(page))) < 175_000
 
 
 def test_numbers_in_words_are_not_rounded():
     assert ">0.0012345</text>" in figure("name", lambda ax: ax.set_title("0.0012345"), "", "")
 
 
-def test_what_is_set_for_other_pictures_does_not_matter(model, held_out, page):
+def test_pictures_are_the_same_each_time_whatever_is_set_for_others(model, held_out, page):
     with matplotlib.rc_context({"font.size": 30, "text.color": "red", "axes.facecolor": "black"}):
         before = dict(matplotlib.rcParams)
         assert charts(webpage.build(model, *held_out)) == charts(page)

@@ -61,6 +61,24 @@ def page_of_space():
     return webpage.build(nf.LocalGPRegressor(**FIXED, n_scales=1).fit(X, y))
 
 
+@pytest.fixture(scope="module")
+def page_of_globe():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-180, 180, 150), np.degrees(np.arcsin(rng.uniform(-1, 1, 150)))])
+    given = {"length_scale": 2000.0, "signal_variance": 1.0, "noise_variance": 0.01, "metric": "sphere"}
+    return webpage.build(nf.ExactGPRegressor(**given).fit(X, np.sin(np.radians(2 * X[:, 1]))))
+
+
+@pytest.fixture(scope="module")
+def page_of_columns():
+    """Eighteen columns, each with a length scale of its own and a long name."""
+    X, y = data(200, 18)
+    scales = {"length_scale": np.geomspace(1, 1e4, 18), "signal_variance": 1.0, "noise_variance": 0.09}
+    return webpage.build(
+        nf.ExactGPRegressor(**scales).fit(X, y), columns=[f"a rather long name {i}" for i in range(18)]
+    )
+
+
 def content(page):
     """What the script is given."""
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
@@ -188,6 +206,46 @@ def test_coverage_by_region_and_by_value(page_of_noisy, page_of_plane):
     assert "Coverage by" not in page_of_plane  # 300 observations are too few to be split
 
 
+def test_a_variogram_of_one_distance(page_of_plane, page_of_globe, page_of_columns):
+    for page, unit in ((page_of_plane, ""), (page_of_globe, " (km)"), (page_of_columns, " (length scales)")):
+        section = re.search(r">Variogram</h2>(.*?)</section>", page, re.S)[1]
+        assert section.count('<svg class="plot"') == 1
+        assert f">distance{unit}</text>" in section
+        assert re.search(r"they are (<strong>)?[\d.]+ %", section)
+        assert re.search(
+            r'aria-label="Variogram: half the mean squared difference of two values, .+ at .+, .+ at', section
+        )
+
+
+def test_no_variogram_without_one_distance_or_data():
+    X, y = data(100, 2)
+    scales = {"length_scale": [[1.0, 2.0], [4.0, 3.0]], "signal_variance": [1.0, 1.0], "noise_variance": 0.1}
+    streamed = nf.LocalGPRegressor(**FIXED, spacing=1.5, radius=2.5, features=nf.TaylorFeatures(5))
+    models = [
+        nf.ExactGPRegressor(**scales).fit(X, y),
+        nf.ExactGPRegressor(**FIXED).fit(X[:10], y[:10]),
+        nf.ExactGPRegressor(**FIXED).fit(np.ones((30, 2)), y[:30]),
+        streamed.fit(ArraySource(X, y, sample_size=50)),
+    ]
+    for model in models:
+        assert "Variogram" not in webpage.build(model, X, y)
+
+
+def test_dots_far_from_the_curve_are_explained():
+    X, y = data(200, 2)
+    given = {"signal_variance": 1.0, "noise_variance": 0.09, "length_scale": 1.0}
+    page = webpage.build(nf.ExactGPRegressor(**given).fit(X, y + 3 * X[:, 0]))
+    assert "dots that rise above the curve suggest a trend" in page
+    page = webpage.build(nf.ExactGPRegressor(**{**given, "signal_variance": 9.0}).fit(X, y))
+    assert "the model leaves room for larger variations" in page
+
+
+def test_words_about_the_kernel_are_those_of_its_family():
+    X, y = data(60, 1)
+    page = webpage.build(nf.ExactGPRegressor(**FIXED, kernel="matern12").fit(X, y))
+    assert "one length scale apart, values correlate by 0.37, two apart by 0.14, three apart by 0.05" in page
+
+
 def test_slices_go_through_the_medians(page_of_space):
     X, y = data(400, 4)
     model = nf.LocalGPRegressor(**FIXED, n_scales=1).fit(X, y)
@@ -225,7 +283,7 @@ def test_categories_stand_side_by_side():
     model = nf.ExactGPRegressor(length_scale=1.0, signal_variance=4.0, noise_variance=0.01).fit(X, y)
     page = webpage.build(model, X, y, columns=columns)
     assert [shown["name"] for shown in content(page)["slices"]] == ["height"]
-    (chart,) = re.findall(r"<figure><svg.*?</svg></figure>", page, re.S)
+    (chart,) = re.findall(r"<figure><svg (?!class).*?</svg></figure>", page, re.S)
     base = base_of(X)
     expected = []
     for j in (1, 2, 3):
@@ -529,7 +587,10 @@ def test_the_page_is_readable_on_a_phone(visit, request, name, scheme):
     assert dark == (scheme == "dark")
 
 
-@pytest.mark.parametrize(("name", "n_pictures"), [("page_of_plane", 4), ("page_of_line", 3), ("page_of_millions", 3)])
+@pytest.mark.parametrize(
+    ("name", "n_pictures"),
+    [("page_of_plane", 5), ("page_of_line", 4), ("page_of_millions", 4), ("page_of_globe", 1), ("page_of_columns", 1)],
+)
 def test_words_in_pictures_are_whole_and_apart(visit, request, name, n_pictures):
     tab = visit(request.getfixturevalue(name))
     pictures = tab.evaluate(

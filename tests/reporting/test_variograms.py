@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.spatial.distance import pdist
 
 import nearfield as nf
-from nearfield.reporting.variograms import empirical_variogram, model_variogram
+from nearfield.reporting.variograms import distance_unit, empirical_variogram, model_variogram
 
 GIVEN = {"length_scale": 1.5, "signal_variance": 2.0, "noise_variance": 0.1}
 
@@ -41,6 +41,41 @@ def test_the_model_starts_at_its_noise_and_ends_at_all_variance():
     assert_allclose(model_variogram(model, np.array([1.5])), 0.1 + 2 * (1 - np.exp(-1.0)))
 
 
+def test_columns_with_scales_of_their_own_are_measured_in_these():
+    X, y = data()
+    stretched = nf.ExactGPRegressor(**{**GIVEN, "length_scale": [1.5, 3.0]}).fit(X * [1, 2], y)
+    plain = nf.ExactGPRegressor(**GIVEN).fit(X, y)
+    distances, halves, counts = empirical_variogram(stretched)
+    expected = empirical_variogram(plain)
+    assert_allclose(1.5 * distances, expected[0])
+    assert_allclose(halves, expected[1])
+    assert_allclose(counts, expected[2])
+    assert_allclose(model_variogram(stretched, distances), model_variogram(plain, expected[0]))
+    assert distance_unit(stretched) == "length scales"
+    assert distance_unit(nf.ExactGPRegressor(**GIVEN, metric="sphere").fit(X, y)) == "km"
+
+
+def test_on_the_earth_distances_are_chords_in_km():
+    X, y = data(50)
+    model = nf.ExactGPRegressor(**{**GIVEN, "length_scale": 300.0}, metric="sphere").fit(X, y)
+    distances, _, counts = empirical_variogram(model, n_bins=1, max_distance=200.0)
+    pairs = pdist(model._inner(X))
+    assert_allclose(distances, pairs[pairs <= 200].mean())
+    assert counts == (pairs <= 200).sum()
+
+
+@pytest.mark.parametrize("regressor", [nf.ExactGPRegressor, nf.LocalGPRegressor])
+def test_a_drift_is_taken_off(regressor):
+    X, y = data()
+    plain = empirical_variogram(regressor(**GIVEN).fit(X, y))
+    steep = regressor(**GIVEN, drift="linear").fit(X, y + 5 * X[:, 1])
+    slope = steep.drift_coef_.values
+    residuals = y + 5 * X[:, 1] - X @ slope[1:]
+    for found in (empirical_variogram(steep), empirical_variogram(steep, X, y + 5 * X[:, 1])):
+        assert_allclose(found[1], empirical_variogram(regressor(**GIVEN).fit(X, residuals))[1], rtol=1e-6)
+        assert np.abs(found[1] / plain[1] - 1).max() < 0.5
+
+
 def test_a_picture():
     plt = pytest.importorskip("matplotlib.pyplot")
     X, y = data()
@@ -51,9 +86,9 @@ def test_a_picture():
 
 def test_bad_questions():
     X, y = data(60)
-    columns = nf.ExactGPRegressor(length_scale=[1.0, 2.0], signal_variance=1.0, noise_variance=0.1).fit(X, y)
-    with pytest.raises(ValueError, match="one length scale for all columns"):
-        empirical_variogram(columns)
+    scales = {"length_scale": [[1.0, 2.0], [4.0, 3.0]], "signal_variance": [1.0, 1.0], "noise_variance": 0.1}
+    with pytest.raises(ValueError, match="goes by one distance"):
+        empirical_variogram(nf.ExactGPRegressor(**scales).fit(X, y))
     model = nf.ExactGPRegressor(**GIVEN).fit(X, y)
     with pytest.raises(ValueError, match="both X and y"):
         empirical_variogram(model, X)

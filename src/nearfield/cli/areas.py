@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .messages import CommandError, note, print_json, refuse_overwriting
-from .options import AsJson, Encoding, Seed
+from .messages import CommandError, check_level, check_table_out, note, print_json
+from .options import AsJson, Encoding, Level, Seed, TableOut
 
 if TYPE_CHECKING:
     from ..estimators.areas import Areas
@@ -39,10 +39,8 @@ def command(
         str, typer.Option("--method", help="exact: in closed form; samples; auto: whichever is within reach.")
     ] = "auto",
     n_samples: Annotated[int, typer.Option("--n-samples", help="Functions drawn where samples are needed.")] = 500,
-    level: Annotated[float, typer.Option("--level", help="Probability of the interval from lower to upper.")] = 0.95,
-    out: Annotated[
-        str, typer.Option("--out", "-o", help="Table to write: .csv, .tsv, either with .gz, or .parquet; - is stdout.")
-    ] = "-",
+    level: Level = 0.95,
+    out: TableOut = "-",
     seed: Seed = 0,
     encoding: Encoding = None,
     as_json: AsJson = False,
@@ -54,19 +52,15 @@ def command(
     deviations are those of the function without noise. `mean_error` and `std_error` are Monte Carlo errors: 0 where the
     answer is in closed form.
     """
-    from ..streaming.tables import check_writable, open_table, write_table
+    from ..streaming.tables import open_table, write_table
     from .columns import load_model
 
-    if not 0 < level < 1:
-        raise CommandError(f"--level must lie between 0 and 1, not {level:g}.")
+    check_level(level)
     if method not in ("auto", "exact", "samples"):
         raise CommandError(f"--method must be auto, exact or samples, not {method!r}.")
     if n_samples < 2:
         raise CommandError(f"--n-samples must be at least 2, not {n_samples}.")
-    if as_json and out == "-":
-        raise CommandError("--json needs --out FILE, since the table goes to the standard output.")
-    refuse_overwriting(out, table=data, model=model)
-    check_writable(out)
+    check_table_out(out, as_json, table=data, model=model)
     gp, metadata = load_model(model)
     with open_table(data, encoding) as table:
         X, labels, weights = _places(gp, metadata, table, group, weight)

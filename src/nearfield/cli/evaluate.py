@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options
-from .messages import CommandError, aligned, note_training_rows, print_json
+from .messages import CommandError, aligned, check_level, note_training_rows, print_json
 from .progress import bars
 
 if TYPE_CHECKING:
@@ -95,8 +95,7 @@ def command(
     """
     from .models import Settings
 
-    if not 0 < level < 1:
-        raise CommandError(f"--level must lie between 0 and 1, not {level:g}.")
+    check_level(level)
     if model is not None:
         _refuse_with_model(context)
         result = _score_model(data, model, target, level, encoding, certify)

@@ -40,6 +40,22 @@ def refuse_overwriting(out: str, **inputs: str | None) -> None:
                 raise CommandError(f"--out is the {what} itself: give another name.")
 
 
+def check_table_out(out: str, as_json: bool, **inputs: str | None) -> None:
+    """Refuse a table to write that overwrites an input, is mixed with JSON, or cannot be written; before any work."""
+    from ..streaming.tables import check_writable
+
+    if as_json and out == "-":
+        raise CommandError("--json needs --out FILE, since the table goes to the standard output.")
+    refuse_overwriting(out, **inputs)
+    check_writable(out)
+
+
+def check_level(level: float) -> None:
+    """Refuse a probability of an interval that is none."""
+    if not 0 < level < 1:
+        raise CommandError(f"--level must lie between 0 and 1, not {level:g}.")
+
+
 def print_json(value: Any) -> None:
     """One object of JSON on standard output."""
     typer.echo(as_json_text(value))

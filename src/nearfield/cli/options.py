@@ -109,4 +109,8 @@ NFeatures = Annotated[int, typer.Option("--n-features", help="Random features of
 Seed = Annotated[int, typer.Option("--seed", help="For everything random: the same seed gives the same model.")]
 NJobs = Annotated[int | None, typer.Option("--n-jobs", help="Threads. Default: every core.")]
 Encoding = Annotated[str | None, typer.Option("--encoding", help="Of text. Default: UTF-8.")]
+TableOut = Annotated[
+    str, typer.Option("--out", "-o", help="Table to write: .csv, .tsv, either with .gz, or .parquet; - is stdout.")
+]
+Level = Annotated[float, typer.Option("--level", help="Probability of the interval from lower to upper.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")]

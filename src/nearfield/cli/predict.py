@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .messages import CommandError, note, print_json, refuse_overwriting
-from .options import AsJson, Encoding
+from .messages import CommandError, check_level, check_table_out, note, print_json
+from .options import AsJson, Encoding, Level, TableOut
 from .progress import bars
 
 if TYPE_CHECKING:
@@ -33,10 +33,8 @@ EXAMPLES = """
 def command(
     model: Annotated[str, typer.Argument(help="Model file.")],
     data: Annotated[str, typer.Argument(help="Table with the columns the model was made from; - is standard input.")],
-    out: Annotated[
-        str, typer.Option("--out", "-o", help="Table to write: .csv, .tsv, either with .gz, or .parquet; - is stdout.")
-    ] = "-",
-    level: Annotated[float, typer.Option("--level", help="Probability of the interval from lower to upper.")] = 0.95,
+    out: TableOut = "-",
+    level: Level = 0.95,
     quantiles: Annotated[
         str | None,
         typer.Option("--quantiles", help="Quantiles to add, with commas: 0.1,0.5,0.9 gives q0.1, q0.5, q0.9."),
@@ -81,17 +79,14 @@ def command(
     has a category that the model has not seen, the new columns are empty, and such rows are counted. An output file is
     written whole or not at all; standard output receives each batch as soon as it is done.
     """
-    from ..streaming.tables import check_writable, open_table, write_table
+    from ..streaming.tables import open_table, write_table
     from .columns import load_model, recipe_of
     from .models import rows_at_a_time
 
     asked = _Asked(level, _numbers("--quantiles", quantiles), _numbers("--above", above))
     if batch_size is not None and batch_size < 1:
         raise CommandError(f"--batch-size must be at least 1, not {batch_size}.")
-    if as_json and out == "-":
-        raise CommandError("--json needs --out FILE, since the table goes to the standard output.")
-    refuse_overwriting(out, table=data, model=model)
-    check_writable(out)
+    check_table_out(out, as_json, table=data, model=model)
     gp, metadata = load_model(model)
     with open_table(data, encoding) as table, bars(quiet=out == "-") as show:
         kept = _kept(table, identifier, keep_all)
@@ -125,8 +120,7 @@ class _Asked:
     thresholds: list[float]
 
     def __post_init__(self) -> None:
-        if not 0 < self.level < 1:
-            raise CommandError(f"--level must lie between 0 and 1, not {self.level:g}.")
+        check_level(self.level)
         for q in self.quantiles:
             if not 0 < q < 1:
                 raise CommandError(f"--quantiles must lie between 0 and 1, not {q:g}.")

@@ -1,14 +1,21 @@
-"""A line on standard error that says how far a fit is, for `progress=True`; a bar of tqdm in notebooks."""
+"""A line on standard error that says how far a fit is, for `progress=True`; a bar in notebooks."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable
+from html import escape
+from importlib import import_module
 from typing import Any, TextIO
 
 WIDTH = 24
 INTERVAL = 0.1  # seconds from one drawing to the next
+
+
+def row_of(stage: str) -> str:
+    """What steps of one stage have in common, such as "learning: start 1" and "learning: refine": they share a bar."""
+    return stage.partition(": ")[0]
 
 
 class ProgressLine:
@@ -31,14 +38,14 @@ class ProgressLine:
 
     def __call__(self, stage: str, done: float, value: float = 0.0) -> None:
         """Show that of `stage` the share `done` is done; `value` is whatever the stage counts."""
-        now = self.clock()
-        began = self.began.setdefault(stage, now)
-        if done >= 1:
-            del self.began[stage]
+        now, row = self.clock(), row_of(stage)
+        began = self.began.setdefault(row, now)
+        if done >= 1 and stage == row:
+            del self.began[row]
             self._write(f"{stage:<28} {now - began:.1f} s", "\n")
         elif self.stream.isatty() and now - self.drawn >= INTERVAL:
             self.drawn = now
-            filled = round(WIDTH * done)
+            filled = round(WIDTH * min(done, 1.0))
             bar = "#" * filled + "-" * (WIDTH - filled)
             left = f"{(now - began) * (1 - done) / done:.0f} s left" if done > 0 else f"{value:.6g}"
             self._write(f"{stage:<28} [{bar}] {100 * done:3.0f} %  {left}", "")
@@ -64,14 +71,14 @@ class NotebookBar:
 
     def __call__(self, stage: str, done: float, value: float = 0.0) -> None:  # noqa: ARG002
         """Show that of `stage` the share `done` is done."""
-        row = stage.partition(": ")[0]  # "learning: start 1" and "learning: refine" share a bar
+        row = row_of(stage)
         if self.bar is None or row != self.row:
             self._close()
             self.bar, self.row = self.make_bar(total=100, leave=False, bar_format="{desc} {bar} {elapsed}"), row
         self.bar.set_description_str(stage, refresh=False)
         self.bar.n = round(100 * min(max(done, 0.0), 1.0))
         self.bar.refresh()
-        if done >= 1:
+        if done >= 1 and stage == row:
             self._close()
 
     def _close(self) -> None:
@@ -80,12 +87,53 @@ class NotebookBar:
             self.bar = None
 
 
+class HtmlBar:
+    """A bar of HTML that is drawn over and over in one place, with what `NotebookBar` asks of tqdm.
+
+    For notebooks without ipywidgets, where tqdm would write lines to standard error.
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._text = ""
+        self._place: Any = None
+        self._drawn = -INTERVAL
+
+    def set_description_str(self, text: str, **_: Any) -> None:
+        """Words beside the bar."""
+        self._text = text
+
+    def refresh(self) -> None:
+        """Draw it, unless it was drawn just now."""
+        now = time.monotonic()
+        if now - self._drawn >= INTERVAL:
+            self._drawn = now
+            self._show(f'<progress value="{self.n}" max="100"></progress> {escape(self._text)}')
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        if self._place is not None:
+            self._show("")
+            self._drawn = -INTERVAL
+
+    def _show(self, text: str) -> None:
+        from IPython.display import HTML
+        from IPython.display import display as show
+
+        if self._place is None:
+            self._place = show(HTML(text), display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._place.update(HTML(text))  # type: ignore[no-untyped-call]
+
+
 def display() -> Callable[..., None]:
-    """What `progress=True` shows: a bar in notebooks where tqdm is installed, else lines on standard error."""
-    if "ipykernel" in sys.modules:
-        try:
-            from tqdm.auto import tqdm
-        except ImportError:
-            return ProgressLine(sys.stdout)
-        return NotebookBar(tqdm)
-    return ProgressLine()
+    """What `progress=True` shows: a bar in notebooks, by tqdm where it has widgets to draw with; else a line."""
+    if "ipykernel" not in sys.modules:
+        return ProgressLine()
+    try:
+        import_module("ipywidgets")
+        from tqdm.auto import tqdm
+    except ImportError:
+        bar = HtmlBar()
+        return NotebookBar(lambda **_: bar)  # one place for all stages
+    return NotebookBar(tqdm)

@@ -7,7 +7,7 @@ and kernels that are valid in space are valid for it everywhere, across the date
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,13 @@ LONGITUDES = frozenset({"lon", "lons", "long", "lng", "longitude", "londeg", "lo
 LATITUDES = frozenset({"lat", "lats", "latitude", "latdeg", "latitudedeg", "decimallatitude"})
 _ROUNDING = 1e-6  # degrees beyond a pole that a file may have put a place
 _FARTHEST_LONGITUDE = 360.0
+_STRAY = 0.25  # of all latitudes: so many beyond 90 are slips, and more of them are longitudes
 _DISTORTED = 1.5  # times as long is a degree of longitude in one part of the data as in another
+
+
+def numbered_row(number: int) -> str:
+    """What a message calls a row."""
+    return f"row {number}"
 
 
 @dataclass(frozen=True)
@@ -87,10 +93,12 @@ class Sphere:
         """Names of the columns of `points`."""
         return ["the earth (km)"] * N_CHORD_COLUMNS + [columns[j] for j in self.others(len(columns))]
 
-    def check(self, X: Array, names: Sequence[Any] | None = None, first: int = 0) -> None:
+    def check(
+        self, X: Array, names: Sequence[Any] | None = None, row_name: Callable[[int], str] = numbered_row
+    ) -> None:
         """Refuse rows (n, d) that hold no degrees, or latitudes where longitudes should be.
 
-        Messages call columns by their names where there are any, and count rows from `first`.
+        Messages call columns by their names where there are any, and rows by `row_name` of their number.
         """
         lon, lat = (as_doubles(X[:, j]) for j in (self.longitude, self.latitude))
         beyond = np.flatnonzero(np.abs(lat) > 90 + _ROUNDING)
@@ -107,13 +115,14 @@ class Sphere:
                 "longitudes from -180 to 180, or 0 to 360",
             )
         hint = ""
-        if np.nanmax(np.abs(lon)) <= 90 and np.nanmax(np.abs(lat)) <= _FARTHEST_LONGITUDE:
-            hint = " Are the two swapped? Longitude comes first."
+        could_be = np.nanmax(np.abs(lon)) <= 90 and np.nanmax(np.abs(lat)) <= _FARTHEST_LONGITUDE
+        if could_be and len(beyond) > _STRAY * len(lat):
+            hint = " Are the two swapped?" + ("" if degree_columns(names) else " Longitude comes first.")
         elif max(np.nanmax(np.abs(lon)), np.nanmax(np.abs(lat))) > 1000:
             hint = " Projected coordinates, such as metres, take no metric."
         column = j if names is None else repr(str(names[j]))
         raise ValueError(
-            f"On the sphere, column {column} must hold {what} in degrees. Got {value:g} in row {first + row}.{hint}"
+            f"On the sphere, column {column} must hold {what} in degrees. Got {value:g} in {row_name(int(row))}.{hint}"
         )
 
 

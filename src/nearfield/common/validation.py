@@ -126,9 +126,14 @@ def validated(estimator: object, X: Any, y: Any = "no_validation", **options: An
             raise
         name = "y" if not alone and _are_numbers(X) else "X"
         word = word.removeprefix("np.str_(").removesuffix(")")
+        hint = (
+            ", or name the column in drift"
+            if name == "X" and hasattr(X, "columns") and hasattr(estimator, "drift")
+            else ""
+        )
         raise ValueError(
             f"Input {name} of {type(estimator).__name__} must hold numbers only. Got "
-            f"{column_at_fault(X) if name == 'X' else ''}{word}; encode such values as numbers first."
+            f"{column_at_fault(X) if name == 'X' else ''}{word}; encode such values as numbers first{hint}."
         ) from None
     assert_all_finite(targets, input_name="y")  # None is found only once it is a number
     return points, targets

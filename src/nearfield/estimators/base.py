@@ -218,7 +218,7 @@ class GPRegressor(
 
     def _check_degrees(self, X: Array, first: int = 0) -> None:
         if self._sphere is not None:
-            self._sphere.check(self._places(X), self._coordinate_names(), first)
+            self._sphere.check(self._places(X), self._coordinate_names(), lambda i: f"row {first + i}")
 
     def _inner(self, X: Array) -> Array:
         """Columns as the kernel sees them, of rows (n, n_features): on the sphere, x, y and z in km come first."""

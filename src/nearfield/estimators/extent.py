@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..common.arrays import as_doubles, like, namespace, on_host
+from ..common.sphere import N_CHORD_COLUMNS
 from ..common.types import Booleans, Floats
 from ..common.warnings import warn
 
 FAR = 3.0  # length scales from the box around the data, where correlations are below 0.02
+BEYOND = 2.0  # times as far from the box as it is wide, whatever the longest length scale
 UNLIKE = 1000.0  # times as wide spread is a column as another
 
 
@@ -25,19 +27,23 @@ def joined(first: Floats, second: Floats) -> Floats:
     return np.stack([np.minimum(first[0], second[0]), np.maximum(first[1], second[1])])
 
 
-def are_outside(box: Floats, length_scales: Floats, points: Any) -> Booleans:
-    """Which points (m, d) are so far outside of the box, in some column, that the data say nothing there."""
-    reach = FAR * length_scales.max(axis=0)
+def are_outside(box: Floats, reach: Floats, points: Any) -> Booleans:
+    """Which points (m, d) are farther than `reach` (d,) or (1,) outside of the box in some column."""
     low, high = like(box[0] - reach, points), like(box[1] + reach, points)
     result: Booleans = on_host(namespace(points).any((points < low) | (points > high), axis=1))
     return result
 
 
-def outside_message(n_outside: int, n: int, first: int, are_swapped: bool, has_drift: bool = False) -> str:
-    """Sentence about points outside."""
+def outside_message(
+    n_outside: int, n: int, first: int, are_swapped: bool, has_drift: bool = False, is_silent: bool = True
+) -> str:
+    """Sentence about points outside: where the data are silent, or are extrapolated by a long length scale."""
     share = f"{n_outside} of {n} points lie" if n > 1 else "The point lies"
     where = f", the first of them in row {first}" if n > 1 else ""
     hint = " With the first two columns swapped they would be inside: is that it?" if are_swapped else ""
+    if not is_silent:
+        wide = f"more than {BEYOND:g} times as far outside of the data as these extend"
+        return f"{share} {wide}{where}: all that is said there is extrapolated.{hint}"
     answers = "the drift alone" if has_drift else "the prior"
     return f"{share} more than {FAR:g} length scales outside of the data{where}: {answers} answers there.{hint}"
 
@@ -47,18 +53,31 @@ class Outside:
 
     def __init__(self, model: Any) -> None:
         self._model, self._box = model, model._box_of_data()
-        self._scales = np.asarray(model.kernel_.length_scales)
+        scales = np.asarray(model.kernel_.length_scales)
+        self._reach = self._silence = FAR * scales.max(axis=0)  # beyond, the data say nothing
+        self._has_drift, self._is_silent = hasattr(model, "drift_coef_"), True
+        if self._box is not None and not self._has_drift:
+            self._reach = np.minimum(self._silence, self._extrapolated(self._box, FAR * scales.min(axis=0)))
         self.n = self.n_outside = 0
         self.first: int | None = None
         self._swapped = True
 
+    def _extrapolated(self, box: Floats, least: Floats) -> Floats:
+        """How far outside of the box all is extrapolated; the columns of the earth are as wide as the widest."""
+        extents = box[1] - box[0]
+        if self._model.metric_ == "sphere":
+            extents[:N_CHORD_COLUMNS] = extents[:N_CHORD_COLUMNS].max()
+        return np.where(extents > 0, np.maximum(BEYOND * extents, least), np.inf)
+
     def add(self, X: Any) -> None:
         """Take in rows (m, n_features) in the columns of the user."""
-        if self._box is None or len(X) == 0 or not np.isfinite(self._scales).all():
+        if self._box is None or len(X) == 0:
             self.n += len(X)
             return
-        outside = are_outside(self._box, self._scales, self._model._inner(X))
+        inner = self._model._inner(X)
+        outside = are_outside(self._box, self._reach, inner)
         if outside.any():
+            self._is_silent = self._is_silent and not np.any(outside & ~are_outside(self._box, self._silence, inner))
             if self.first is None:
                 self.first = self.n + int(np.argmax(outside))
             self._swapped = self._swapped and self._inside_if_swapped(X, outside)
@@ -69,14 +88,14 @@ class Outside:
         if rows.shape[1] < 2 or self._box is None:
             return False
         swapped = rows[:, [1, 0, *range(2, rows.shape[1])]]
-        return not are_outside(self._box, self._scales, self._model._inner(swapped)).any()
+        return not are_outside(self._box, self._reach, self._model._inner(swapped)).any()
 
     def message(self, counted_from: int = 0) -> str | None:
         """What to say of them; None where there are none."""
         if self.first is None:
             return None
-        has_drift = hasattr(self._model, "drift_coef_")
-        return outside_message(self.n_outside, self.n, self.first + counted_from, self._swapped, has_drift)
+        first = self.first + counted_from
+        return outside_message(self.n_outside, self.n, first, self._swapped, self._has_drift, self._is_silent)
 
 
 def warn_of_outside(model: Any, X: Any) -> None:

@@ -41,11 +41,10 @@ from ..streaming.passes import Passes
 from ..streaming.source import Source
 from .area_groups import Groups
 from .base import JointGPRegressor
-from .places import refuse_rows_of_sphere
 from .probabilities import NO_ROWS
 from .rotated import is_rotated, refuse_rows_of_rotated, rotated
 from .samples import Functions
-from .sampling import FeatureSums, take_sample
+from .sampling import FeatureSums, rows_seen_by, take_sample
 
 FAR = 0.1  # nats per point from the exact process, that are worth a warning
 
@@ -268,7 +267,6 @@ class FeatureGPRegressor(JointGPRegressor):
         )
 
     def _fit_source(self, source: Source) -> Self:
-        refuse_rows_of_sphere(self)
         refuse_rows_of_rotated(self)
         self._refuse_roles("rows of a source or a Dask collection")
         passes = Passes(source, self._check_progress())
@@ -278,7 +276,7 @@ class FeatureGPRegressor(JointGPRegressor):
         is_whole = sampled.n <= source.sample_size
 
         def blocks() -> list[Block]:
-            return make_blocks(passes, sampled, bool(self.ard), rng)
+            return make_blocks(passes, sampled, self._learning_request(X.shape[1]).ard, rng)
 
         X, centered, weights = sampled.centred()
         self._prepare(X, centered, weights, None if is_whole else blocks)
@@ -329,10 +327,10 @@ class FeatureGPRegressor(JointGPRegressor):
         source = as_source(X, y, sample_weight)
         new: Statistics | None
         if source is not None:
-            refuse_rows_of_sphere(self)
             refuse_rows_of_rotated(self)
             check_fitted_on(self, source)
-            new = Passes(source, self._check_progress()).run(FeatureSums(self), "sums")
+            self._box = None  # nobody asked how far these rows reach
+            new = Passes(source, self._check_progress(), rows_seen_by(self)).run(FeatureSums(self), "sums")
         else:
             points, targets, weights = self._validate_training(X, y, sample_weight, reset=False)
             self._check_targets(targets.shape[1])

@@ -35,13 +35,13 @@ from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes, Sample
 from ..streaming.source import ArraySource, Source
 from .area_groups import Groups
-from .extent import warn_of_outside
+from .extent import box_of, joined, warn_of_outside
 from .local_noise import LearntNoise
 from .local_request import local_request
-from .places import refuse_rows_of_sphere, without_geometry
+from .places import without_geometry
 from .rotated import refuse_rows_of_rotated, rotated
 from .samples import Functions, Sampler, refuse_drift
-from .sampling import take_sample
+from .sampling import rows_seen_by, take_sample
 
 
 class LocalGPRegressor(LearntNoise):
@@ -368,7 +368,6 @@ class LocalGPRegressor(LearntNoise):
 
     def _source_data(self, source: Source, clock: Clock) -> TrainingData:
         """Rows of a source, in memory where they are few."""
-        refuse_rows_of_sphere(self)
         refuse_rows_of_rotated(self)
         self._refuse_drift("rows of a source or a Dask collection")
         passes = Passes(source, self._check_progress())
@@ -427,7 +426,6 @@ class LocalGPRegressor(LearntNoise):
         self._fitted_on_tensors(X)  # refuses a test point of another library
         source = as_source(X, y, sample_weight)
         if source is not None:
-            refuse_rows_of_sphere(self)
             refuse_rows_of_rotated(self)
             self._refuse_drift("rows of a source or a Dask collection")
             check_fitted_on(self, source)
@@ -442,7 +440,11 @@ class LocalGPRegressor(LearntNoise):
             if source is None:
                 points, targets, weights = self._validate_training(X, y, sample_weight, reset=False)
                 source = ArraySource(points, targets, weights, batch_size=max(len(points), 1))
-            fitted = take_in(self._fitted, source, self.n_jobs, self._check_progress(), bool(forget))
+                passes = Passes(source, self._check_progress())  # of points as the kernel sees them
+            else:
+                passes = Passes(source, self._check_progress(), rows_seen_by(self))
+                self._box = None  # nobody asked how far these rows reach
+            fitted = take_in(self._fitted, passes, self.n_jobs, bool(forget))
         self._store(fitted)
         if unused := fitted.predictor.n_unused():
             warn(
@@ -465,7 +467,10 @@ class LocalGPRegressor(LearntNoise):
             return
         for batch in source.batches(n_features=self.n_features_in_):
             self._check_targets(batch.targets.shape[1])
-            yield batch.X, self._as_fitted(batch.targets), batch.weights
+            self._check_degrees(batch.X, first=int(batch.ids[0]))
+            points = self._inner(batch.X)
+            self._box = None if self._box is None else joined(self._box, box_of(points))
+            yield points, self._as_fitted(batch.targets), batch.weights
 
     # ---- prediction ----------------------------------------------------------------------------------------------
 

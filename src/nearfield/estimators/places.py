@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..common.arrays import Array, as_doubles
-from ..common.sphere import Sphere, are_degrees, degree_columns, is_distorted, sphere_of
+from ..common.sphere import Sphere, are_degrees, degree_columns, is_distorted, numbered_row, sphere_of
 from ..common.validation import check_option
 from ..common.warnings import warn
 
@@ -76,7 +77,7 @@ def metric_of(model: Any) -> str:
     return of_geometry if metric == "auto" else metric
 
 
-def sphere_for(model: Any, X: Array) -> Sphere | None:
+def sphere_for(model: Any, X: Array, row_name: Callable[[int], str] = numbered_row) -> Sphere | None:
     """How training points (n, d) are places on the earth; None where they are not.
 
     Columns are told by their names, and are the first two where there are none. A warning is given where names and
@@ -87,7 +88,7 @@ def sphere_for(model: Any, X: Array) -> Sphere | None:
         if X.shape[1] < 2:
             raise ValueError("metric='sphere' takes two columns at least: longitude and latitude in degrees.")
         sphere = Sphere(*(columns or (0, 1)))
-        sphere.check(X, model._coordinate_names())
+        sphere.check(X, model._coordinate_names(), row_name)
         return sphere_of(X, sphere.longitude, sphere.latitude)
     if columns is not None and model.metric == "auto":
         lon, lat = (as_doubles(X[:, j]) for j in columns)
@@ -99,15 +100,6 @@ def sphere_for(model: Any, X: Array) -> Sphere | None:
                 "equator. metric='sphere' measures in km; metric='euclidean' keeps the plane without this warning."
             )
     return None
-
-
-def refuse_rows_of_sphere(model: Any) -> None:
-    """Refuse a source where its columns would be places on the earth: those are made of arrays."""
-    if model.metric == "sphere" or model._sphere is not None:
-        raise ValueError(
-            "metric='sphere' needs all of X in memory for a fit, and takes no source or Dask collection there; "
-            "predictions do."
-        )
 
 
 def framed(X: Any, answers: Any) -> Any:

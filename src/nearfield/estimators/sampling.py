@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..common.validation import check_n_targets
 from ..solvers.statistics import Statistics
-from ..streaming.batches import Batch, SourceError
+from ..streaming.batches import Batch, SourceError, row_in_words
+from ..streaming.on_earth import OnEarth
 from ..streaming.passes import Passes, Reduction, Sample, Sampled
+from .places import sphere_for
 
 if TYPE_CHECKING:
     from .base import GPRegressor
@@ -17,9 +20,13 @@ if TYPE_CHECKING:
 
 
 def take_sample(model: GPRegressor, passes: Passes, rng: np.random.RandomState) -> Sampled:
-    """Random sample of the rows; sets the model's names and number of columns."""
+    """Random sample of the rows; sets the model's names, number of columns, and whether they are places on the earth.
+
+    From then on passes are over points as the kernel sees them, and so is the sample: one pass more on the earth.
+    """
     source = passes.source
-    sampled: Sampled = passes.run(Sample(source.sample_size, int(rng.randint(2**31 - 1))), "sample")
+    sample = Sample(source.sample_size, int(rng.randint(2**31 - 1)))
+    sampled: Sampled = passes.run(sample, "sample")
     least = model._least_samples()
     if sampled.n < least:
         raise SourceError(f"The source has {sampled.n} rows (of positive weight), but a fit needs at least {least}.")
@@ -29,7 +36,19 @@ def take_sample(model: GPRegressor, passes: Passes, rng: np.random.RandomState) 
         if len(source.names) != model.n_features_in_:
             raise SourceError(f"The source names {len(source.names)} columns, but X has {model.n_features_in_}.")
         model.feature_names_in_ = np.array(source.names, dtype=object)
+    ids = sampled.rows.ids
+    model._sphere = sphere_for(model, sampled.rows.X, lambda i: row_in_words(int(ids[i])))
+    passes.seen = rows_seen_by(model)
+    if passes.seen is not None:
+        sampled = passes.run(sample, "sample")
+    model._box = np.stack([sampled.low, sampled.high])
     return sampled
+
+
+def rows_seen_by(model: GPRegressor) -> Callable[[Reduction], Reduction] | None:
+    """What makes of reductions of points as the kernel sees them such of rows; None where these are the same."""
+    sphere = model._sphere
+    return None if sphere is None else lambda reduction: OnEarth(reduction, sphere, model._coordinate_names())
 
 
 class FeatureSums(Reduction):
@@ -38,7 +57,7 @@ class FeatureSums(Reduction):
     batch_rows = 1 << 16
 
     def __init__(self, model: FeatureGPRegressor) -> None:
-        self.model, self.n_features = model, model.n_features_in_
+        self.model, self.n_features = model, model._n_inner
 
     def start(self) -> None:
         """See `Reduction`."""

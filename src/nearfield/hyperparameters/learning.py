@@ -73,6 +73,8 @@ def learn(data: LearningData, request: LearningRequest, rng: np.random.RandomSta
     else:
         learned = compare_families(data, request, lambda one: _learn_family(data, one, rng))
     learned = finish(learned, data, replace(request, family=learned.kernel.family), rng)
+    if request.progress is not None and not fixed.is_complete:
+        request.progress("learning", 1.0, learned.log_likelihood)
     if request.is_one_kernel:
         _warn_of(learned, request)
         return learned

@@ -280,6 +280,8 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
         if exact_mean is not None:
             choice = framed.choose(request, rngs[1], exact_mean=True)
             clock.lap("tuning of variances")
+    if request.progress is not None and choice.trials:
+        request.progress("tuning", 1.0, choice.divergence)
     if request.is_free and choice.candidate.plan.is_exact:  # then it is so in everything
         framed, exact_mean = data.in_frame(frame), None
         choice = replace(choice, candidate=exact(frame.kernel))

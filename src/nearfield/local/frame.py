@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..common.arrays import Array, in_units, like, namespace
@@ -64,6 +65,10 @@ class Frame:
     def positions(self, points: Array) -> Array:
         """The inverse of `points`: from length scales to the units of the data."""
         return points * like(self.unit, points)
+
+    def in_length_scales(self, function: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
+        """A function from points to points, both in the units of the data, as one of points in length scales."""
+        return lambda points: self.points(function(self.positions(points)))
 
     def rescaled(self, units: Floats) -> Frame:
         """Frame for data whose columns are multiplied by `units` (d,); points in length scales stay as they are."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -148,15 +147,12 @@ class FramedArrays:
         left = replace(self.data, y=np.column_stack([y[:, : -1 - self.n_drift], y[:, -1]]) if self.n_drift else y)
         places = None if request.places is None else self.frame.points(request.places)
         if request.onto is not None:
-            request = replace(request, onto=self._in_length_scales(request.onto))
+            request = replace(request, onto=self.frame.in_length_scales(request.onto))
         choice = choosing.choose(request, self.kernel, left, rng, exact_mean, limit, places)
         if choice.met or not exact_mean or not request.is_free or len(left.X) > choices.EXACT_FALLBACK_UP_TO:
             return choice
         why = "nothing cheaper meets the tolerance"  # in its variances
         return Choice(choices.exact(self.kernel), 0.0, 0.0, True, why, choice.trials, choice.n_probes)
-
-    def _in_length_scales(self, onto: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
-        return lambda points: self.frame.points(onto(self.frame.positions(points)))
 
     def place(self, request: LocalRequest, choice: Choice, rng: np.random.RandomState) -> tuple[Placement, float]:
         """See `FramedData`."""

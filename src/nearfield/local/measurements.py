@@ -125,7 +125,7 @@ class Measurements:
         )
         self.trials.append(trial)
         if self.progress is not None:
-            self.progress("tuning", min(len(self.trials) / 10, 1.0), mean)
+            self.progress("tuning", min(len(self.trials) / 10, 0.95), mean)  # how many there will be is not known
         return trial
 
     def meets(self, trial: Trial) -> bool:

@@ -26,7 +26,7 @@ from .inputs import (
     predict,
 )
 from .numbers import counted, round_numbers, tick_label
-from .variograms import empirical_variogram, model_variogram
+from .variograms import distance_unit, empirical_variogram, model_variogram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,12 +122,13 @@ def variogram(
 ) -> Axes:
     """Empirical semivariogram of the data, with the curve of the model's kernel and noise in it.
 
-    Half the mean squared difference of two targets against their distance. The model was not fitted to it but by
-    likelihood; far from the curve, its kernel does not suit the data, or these have a trend.
+    Half the mean squared difference of two targets against their distance, less the drift where there is one. The model
+    was not fitted to it but by likelihood; far from the curve, its kernel does not suit the data, or these have a
+    trend. Distances are in km on the earth, and in length scales where columns have their own.
 
     Parameters
     ----------
-    model : fitted regressor with one length scale for all columns
+    model : fitted regressor with one length scale for all columns, or with one component
     X, y : arrays of shape (n, n_features) and (n,), default=None
         Observations; without them, those the model was trained on.
     n_bins : int, default=20
@@ -140,14 +141,18 @@ def variogram(
     -------
     ax : matplotlib Axes
     """
-    distances, halves, counts = empirical_variogram(model, X, y, n_bins, max_distance)
-    ax = _axes(ax)
+    return draw_variogram(model, empirical_variogram(model, X, y, n_bins, max_distance), _axes(ax))
+
+
+def draw_variogram(model: Any, data: tuple[Floats, Floats, Floats], ax: Axes) -> Axes:
+    """Draw what `empirical_variogram` gave, with the curve of the model."""
+    distances, halves, counts = data
     ax.scatter(distances, halves, s=10 + 60 * counts / counts.max(), color=INK, alpha=0.7, label="data", zorder=3)
     h = np.linspace(0, float(distances.max()) * 1.03, 300)
     ax.plot(h, model_variogram(model, h), color=BLUE, linewidth=2.2, label="model")
     ax.axhline(float(model.noise_variance_), color=GREY, linewidth=1, linestyle="--", label="noise")
-    unit = " (km)" if model.metric_ == "sphere" else ""
-    ax.set(xlabel=f"distance{unit}", ylabel="semivariance", xlim=(0, h[-1]), ylim=(0, None))
+    unit = distance_unit(model)
+    ax.set(xlabel=f"distance ({unit})" if unit else "distance", ylabel="semivariance", xlim=(0, h[-1]), ylim=(0, None))
     ax.legend(framealpha=0.9, edgecolor="none")
     return _plain(ax)
 

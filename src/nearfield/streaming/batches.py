@@ -13,6 +13,8 @@ from ..common.validation import column_at_fault
 from ..local.frame import Frame
 from ..local.neighbourhoods import TrainingSet
 
+PARTITION_BITS = 40  # of a row's number, that count rows within a partition
+
 
 class SourceError(ValueError):
     """A source that cannot be read; the message names the file or the batch."""
@@ -99,6 +101,12 @@ def _numbers(values: Any, name: str, where: str) -> Floats:
             name = f"column {names[column[0]]!r} of {name}" if names is not None else f"column {column[0]} of {name}"
         raise SourceError(f"{where}: {name} has a NaN or infinity in row {row} of the batch; drop or fill such rows.")
     return numbers
+
+
+def row_in_words(number: int) -> str:
+    """Which row of a source has this number."""
+    partition, row = number >> PARTITION_BITS, number & ((1 << PARTITION_BITS) - 1)
+    return f"row {row} of partition {partition}" if partition else f"row {row}"
 
 
 def rebatched(batches: Iterable[Batch], n_rows: int) -> Iterator[Batch]:

@@ -13,12 +13,11 @@ import numpy as np
 
 from ..common.threads import n_threads
 from ..local.engine import RaggedEngine
-from .batches import check_batch
+from .batches import PARTITION_BITS, check_batch
 from .passes import Reduction
 from .source import SAMPLE_ROWS, Source
 
 FAN_IN = 8  # states merged by one task
-PARTITION_BITS = 40  # of a row's number, that count rows within a partition
 
 
 class DaskSource(Source):
@@ -172,8 +171,9 @@ def _for_workers(thing: Any) -> Any:
         light.progress = None
     if hasattr(light, "_fitted"):
         light._fitted = light._fitted.with_engine(RaggedEngine(1))
-    if hasattr(light, "model"):
-        light.model = _for_workers(light.model)
+    for name in ("model", "reduction"):
+        if hasattr(light, name):
+            setattr(light, name, _for_workers(getattr(light, name)))
     return light
 
 
@@ -225,6 +225,7 @@ def _finished(reduction: Reduction, states: list[Any]) -> Any:
 
 def _predict(model: Any, number: int, X: Any, return_std: bool, include_noise: bool) -> Any:
     batch = check_batch(X, None, None, f"Partition {number}", 0, with_y=False)
+    model._check_degrees(batch.X)
     answer = model._predict_points(batch.X, return_std, include_noise)
     answers = answer if return_std else (answer,)
     return np.concatenate([values.reshape(len(batch), -1) for values in answers], axis=1)

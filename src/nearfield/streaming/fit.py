@@ -10,7 +10,7 @@ from ..common import memory
 from ..common.types import Floats, Integers
 from ..common.warnings import warn
 from ..hyperparameters.blocks import Block
-from ..hyperparameters.learning import Learned, LearningRequest, Progress, learn_hyperparameters
+from ..hyperparameters.learning import Learned, LearningRequest, learn_hyperparameters
 from ..local import centers as local_centers
 from ..local import choosing
 from ..local.centers import Lattice, Placement
@@ -27,7 +27,6 @@ from .centers import MAX_LATTICE_COLUMNS, Occupied
 from .neighbours import make_blocks, neighbourhood_maker
 from .passes import Passes, Sampled
 from .predictor import StreamedPredictor
-from .source import Source
 from .sums import LocalSums, limit_of
 
 
@@ -95,6 +94,8 @@ class FramedSource:
     def choose(self, request: LocalRequest, rng: np.random.RandomState, exact_mean: bool = False) -> Choice:  # noqa: ARG002
         """See `FramedData`."""
         make = neighbourhood_maker(self.passes, self.sampled, self.frame)
+        if request.onto is not None:
+            request = replace(request, onto=self.frame.in_length_scales(request.onto))
         return choosing.choose(request, self.frame.kernel, self.sample, rng, n_samples=self.sampled.n, worlds=make)
 
     def place(self, request: LocalRequest, choice: Choice, rng: np.random.RandomState) -> tuple[Placement, float]:
@@ -179,13 +180,10 @@ class FramedSource:
         return opens, cells
 
 
-def take_in(
-    fitted: FittedLocal, source: Source, n_jobs: int | None, progress: Progress | None, forget: bool
-) -> FittedLocal:
+def take_in(fitted: FittedLocal, passes: Passes, n_jobs: int | None, forget: bool) -> FittedLocal:
     """The model with the rows of a source taken in, or with these alone."""
     before, frame = fitted.predictor, fitted.frame
     assert isinstance(before, StreamedPredictor)
-    passes = Passes(source, progress)
     placement, radius = before.placement, before.plan.radius
     grown = replace(before, cells=before.cells[:0], opened=[]) if forget else before
     if before.open_centers and placement.lattice is not None and radius is not None:

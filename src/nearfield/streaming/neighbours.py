@@ -177,6 +177,7 @@ def neighbourhood_maker(passes: Passes, sampled: Sampled, frame: Frame) -> Calla
         n: int,
         n_jobs: int | None,
         rng: np.random.RandomState,
+        onto: Callable[[Floats], Floats] | None = None,
     ) -> list[ProbeNeighbourhood]:
         d = data.X.shape[1]
         drawn = draw_probes(data, rows, n, rng, n_all / len(data.X))
@@ -190,7 +191,8 @@ def neighbourhood_maker(passes: Passes, sampled: Sampled, frame: Frame) -> Calla
         def make(i: int) -> ProbeNeighbourhood:
             sample, probes = thinned(samples[i], np.random.RandomState(i)), drawn[i]
             places, probe_noise = data.X[probes] - origins[i], data.noise[probes]
-            return ProbeNeighbourhood.solved(reference, sample, places, probe_noise, directions[i])
+            surface = None if onto is None else lambda points: onto(points + origins[i]) - origins[i]
+            return ProbeNeighbourhood.solved(reference, sample, places, probe_noise, directions[i], surface=surface)
 
         return thread_map(make, range(len(drawn)), n_jobs)
 

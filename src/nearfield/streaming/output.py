@@ -63,6 +63,7 @@ def _rows(model: Any, source: Source) -> Iterator[Batch]:
     check_fitted_on(model, source)
     n, total, progress = 0, source.n_rows, model._check_progress()
     for batch in source.batches(with_y=False, n_features=model.n_features_in_):
+        model._check_degrees(batch.X, first=n)
         yield batch
         n += len(batch)
         if progress is not None and n != total:

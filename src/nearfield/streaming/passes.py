@@ -76,11 +76,19 @@ class Passes:
     source : Source
     progress : callable or None
         Called as `progress(stage, done, rows)`, with `done` from 0 to 1 (0 where the number of rows is not known).
+    seen : callable or None
+        Makes a reduction one of rows in the columns of the source, where it is of points that are made of them.
     """
 
-    def __init__(self, source: Source, progress: Callable[[str, float, float], None] | None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        progress: Callable[[str, float, float], None] | None,
+        seen: Callable[[Reduction], Reduction] | None = None,
+    ) -> None:
         self.source = source
         self.progress = progress
+        self.seen = seen
         self.n_rows = source.n_rows
         self.n_used: int | None = None
 
@@ -94,7 +102,7 @@ class Passes:
             if self.progress is not None and n != self.n_rows:
                 self.progress(stage, min(n / self.n_rows, 0.99) if self.n_rows else 0.0, float(n))
 
-        result = self.source.run(reduction, report)
+        result = self.source.run(reduction if self.seen is None else self.seen(reduction), report)
         if self.n_used is not None and seen != self.n_used:
             raise SourceError(
                 f"The source gave {seen} rows in the pass '{stage}', but {self.n_used} in the first one. Every pass "

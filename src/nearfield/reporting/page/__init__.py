@@ -28,7 +28,7 @@ from ...common.left_out import LeftOut
 from ...common.types import Floats
 from ..inputs import column_names, points_in_memory, used_columns
 from ..numbers import counted, typeset
-from . import drift, figures, learnt, scores, slices
+from . import drift, figures, learnt, scores, slices, variogram
 from .maps import Projection, map_of, plane_of
 from .subject import Subject
 
@@ -97,6 +97,7 @@ def build(
     sections = {
         "What was learnt": learnt.learnt(subject),
         "Drift": drift.section(subject, plane),
+        "Variogram": variogram.section(subject),
         "Distance from the exact process": learnt.distance(model),
         **shown,
         "Against the data": "" if X is None or held_out is None else scores.section(subject, X, held_out, plane),

@@ -9,7 +9,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..plots import BLUE, GREY, ORANGE
+from ..plots import BLUE, GREY, INK, ORANGE
 from .svg import HEIGHT, WIDTH
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MISSING = "Charts are left out, since they need matplotlib: pip install 'nearfield[plot]'."
 _STYLE = Path(__file__).with_name("page.mplstyle")
-_COLOURS = {BLUE: "accent", ORANGE: "warm", GREY: "soft", "#ffffff": "card"}  # in the pictures, and on the page
+_COLOURS = {BLUE: "accent", ORANGE: "warm", GREY: "soft", INK: "ink", "#ffffff": "card"}  # drawn, and on the page
 _COLOURS |= {"#111111": "ink", "#222222": "soft", "#333333": "rule"}  # in the style
 
 

@@ -39,8 +39,8 @@ def learnt(subject: Subject) -> str:
     )
     if np.all(np.isfinite(kernel.length_scales)):
         text += (
-            "<p>The length scale says how far a value reaches: one length scale apart, values correlate by 0.61, two "
-            f"apart by 0.14, three apart by 0.01.{_axes(subject)}</p>{_scales_table(subject)}"
+            f"<p>The length scale says how far a value reaches: {_reach(kernel)}.{_axes(subject)}</p>"
+            f"{_scales_table(subject)}"
         )
     else:
         text += "<p>The feature map was given with a length scale of its own.</p>"
@@ -113,8 +113,7 @@ def _how(subject: Subject) -> str:
     learned = getattr(subject.model, "learned_", None)
     if learned is None or learned.n_evaluations == 0:
         return "<p>The hyperparameters were given.</p>" if learned is not None else ""
-    where = "all of the data" if learned.n_blocks == 1 else f"{typeset(learned.n_blocks)} blocks of neighbouring points"
-    text = f"Learnt from {where} in {typeset(learned.seconds, 2)} s."
+    text = f"Learnt in {typeset(learned.seconds, 2)} s, from {_where(learned)}."
     if not learned.converged:
         text += " The search was stopped before it had converged."
     if learned.on_bounds:
@@ -124,6 +123,21 @@ def _how(subject: Subject) -> str:
         more = f"; and {len(bounds) - 3} more" if len(bounds) > 3 else ""
         text += f" On a bound of what was allowed: {escape('; '.join(bounds[:3]))}{more}."
     return f"<p>{text}</p>"
+
+
+def _where(learned: Any) -> str:
+    """What the likelihood was that of."""
+    if learned.n_blocks == 1:
+        return "the likelihood of all the data"
+    size = f"about {typeset(learned.block_size)} " if learned.block_size > 1 else ""
+    return f"the likelihood of {typeset(learned.n_blocks)} groups of {size}neighbouring points"
+
+
+def _reach(kernel: Any) -> str:
+    """How alike values are at one to three length scales."""
+    plain = replace(kernel, length_scales=np.ones((1, 1)), variances=np.ones(1))
+    one, two, three = plain(np.array([[1.0], [2.0], [3.0]]), np.zeros((1, 1)))[:, 0]
+    return f"one length scale apart, values correlate by {one:.2f}, two apart by {two:.2f}, three apart by {three:.2f}"
 
 
 def chosen(model: Any) -> str:
