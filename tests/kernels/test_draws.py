@@ -71,6 +71,26 @@ def test_covariance_over_many_functions(d):
     assert np.abs(errors).max() < 5.0  # standard deviations are between 1 and 1.4
 
 
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_grids_are_drawn_column_by_column(d, monkeypatch):
+    """Whole grids in any order, and grids of which some places are left out, tell the same functions."""
+    side = {1: 300, 2: 30, 3: 9}[d]
+    grid = np.stack(np.meshgrid(*([np.linspace(-2, 3, side)] * d)), axis=-1).reshape(-1, d)
+    chosen = np.random.RandomState(0).permutation(len(grid))
+    prior, asked = PriorDraws(KERNELS[d], 7), []
+    monkeypatch.setattr(draws, "_axes", lambda places, axes=draws._axes: asked.append(axes(places)) or asked[-1])
+    on_grid = [
+        prior(grid, range(5), 1),
+        prior(grid[chosen], range(5), 1),
+        prior(grid[chosen[: side**d * 3 // 4]], range(5), 1),
+    ]
+    assert any(axes is not None for axes in asked)
+    monkeypatch.setattr(draws, "_axes", lambda places: None)
+    scattered = prior(grid, range(5), 1)
+    for values, rows in zip(on_grid, (slice(None), chosen, chosen[: side**d * 3 // 4]), strict=True):
+        np.testing.assert_allclose(values, scattered[rows], atol=1e-5)
+
+
 def test_functions_have_no_seams():
     """Blocks of the lattice begin every few length scales: values do not jump there."""
     prior = PriorDraws(Kernel.gaussian(1.0), 3)

@@ -73,23 +73,31 @@ class PriorDraws:
 
 
 def drawn_residuals(
-    prior: PriorDraws, X: Floats, y: Floats, noise: Floats, functions: range, n_jobs: int | None, order: Integers
+    prior: PriorDraws,
+    X: Floats,
+    y: Floats,
+    noise: Floats,
+    functions: range,
+    n_jobs: int | None,
+    order: Integers,
+    single: bool = False,
 ) -> Floats:
     """`y - f(X) - e` of Matheron's rule for targets (n, k) with noise variances (n,), and then `y`: (n, S + k).
 
-    Function `i` is of target `i % k`. The noise of a sample is a hash of its number in `order` (n,).
+    Function `i` is of target `i % k`. The noise of a sample is a hash of its number in `order` (n,). The result is in
+    single precision or not.
     """
     S, k = len(functions), y.shape[1]
-    result = np.zeros((len(X), S + k))
+    result = np.zeros((len(X), S + k), dtype=np.float32 if single else np.float64)
     residuals, result[:, S:] = result[:, :S], y
     prior.add_to(residuals, X, functions, n_jobs)
-    own, roots = np.arange(functions.start, functions.stop) % k, np.sqrt(noise)
+    own, roots = np.arange(functions.start, functions.stop) % k, np.sqrt(noise).astype(np.float32)
     start = _mixed(np.array([prior.seed % 2**64], dtype=np.uint64) ^ _ODD)
 
     def work(rows: slice) -> None:
         drawn = _normals(_mixed(order[rows].astype(np.uint64) + start), functions) * roots[rows, None]
         drawn += residuals[rows]
-        np.subtract(y[rows] if k == 1 else y[rows][:, own], drawn, out=residuals[rows])
+        np.subtract(y[rows] if k == 1 else y[rows][:, own], drawn, out=residuals[rows], casting="same_kind")
 
     thread_map(work, batches(len(X), ROWS_AT_ONCE), n_jobs)
     return result
@@ -108,30 +116,54 @@ def _add_smoothed_noise(
     blocks = np.floor(T / lattice.block).astype(np.int64)
     size = lattice.block + 2 * lattice.margin + 1  # nodes per side that a block needs
     around = np.arange(size) - lattice.margin
-    rate, factor = np.float32(lattice.step**2), amplitude * (lattice.step * (2 / np.pi) ** 0.5) ** (d / 2)
+    rate, height = np.float32(lattice.step**2), amplitude ** (1 / d) * (lattice.step * (2 / np.pi) ** 0.5) ** 0.5
+
+    def bumps(ticks: Floats) -> Floats:
+        """Weights (t, size) of the nodes along a column at ticks (t,), counted from the corner of a block."""
+        gaps = (ticks[:, None] - around).astype(np.float32)
+        result: Floats = np.float32(height) * np.exp(-rate * gaps * gaps)
+        return result
 
     def work(tile: Integers) -> None:
         first = blocks[tile[0]] // lattice.tile * lattice.tile  # block in the corner of the tile
         groups = list(_groups(blocks[tile] - first, lattice.tile))
         side = (lattice.tile - 1) * lattice.block + size
-        noise = None
+        noise, are_on_grid = None, True
         if side**d < len(groups) * size**d:
             noise = _noise(first * lattice.block - lattice.margin, side, d, seed, functions)
         for chosen in groups:
             rows = tile[chosen]
             corner = blocks[rows[0]] * lattice.block
-            weights = np.full((len(rows), 1), factor, dtype=np.float32)
-            for c in range(d):
-                gaps = ((T[rows, c] - corner[c])[:, None] - around).astype(np.float32)
-                weights = (weights[:, :, None] * np.exp(-rate * gaps * gaps)[:, None, :]).reshape(len(rows), -1)
             if noise is None:
                 own = _noise(corner - lattice.margin, size, d, seed, functions)
             else:
                 start = (corner - first * lattice.block).tolist()
                 own = noise[tuple(slice(each, each + size) for each in start)]
+            places = T[rows] - corner
+            axes = _axes(places) if are_on_grid else None
+            are_on_grid = axes is not None
+            if axes is not None:  # a sum per column, instead of one over all nodes
+                smooth = own.reshape(1, -1)
+                for ticks, _ in axes:
+                    smooth = bumps(ticks) @ smooth.reshape(len(smooth), size, -1)
+                    smooth = smooth.reshape(-1, smooth.shape[-1])
+                number = np.ravel_multi_index([which for _, which in axes], [len(ticks) for ticks, _ in axes])
+                values[rows] += smooth[number]
+                continue
+            weights = bumps(places[:, 0])
+            for c in range(1, d):
+                weights = (weights[:, :, None] * bumps(places[:, c])[:, None, :]).reshape(len(rows), -1)
             values[rows] += weights @ own.reshape(-1, len(functions))
 
     thread_map(work, _groups(blocks // lattice.tile), n_jobs)
+
+
+def _axes(places: Floats) -> list[tuple[Floats, Integers]] | None:
+    """Axes of the grid that places (n, d) are on, and where on each they are (n,); None if it has many more places."""
+    axes = [np.unique(column, return_inverse=True) for column in places.T]
+    if np.prod([float(len(ticks)) for ticks, _ in axes]) > 2.0 * len(places):
+        return None
+    return [(ticks, which.reshape(-1)) for ticks, which in axes]
 
 
 def _groups(cells: Integers, extent: int | None = None) -> Iterator[Integers]:

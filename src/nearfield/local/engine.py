@@ -19,7 +19,7 @@ from ..common.arrays import Array
 from ..common.threads import n_threads
 from ..common.types import Booleans, Floats, Integers
 from ..solvers.kernel_space import KernelSpace
-from . import ensemble, fast, graded
+from . import ensemble, fast, graded, many_targets
 from .centers import Placement
 from .model import MANY_TARGETS, LocalModel
 from .neighbourhoods import TrainingSet
@@ -154,7 +154,7 @@ class RaggedEngine:
     ) -> tuple[Floats, Floats, Booleans] | None:
         """See `Engine`."""
         if not with_variance and models and models[0].coefficients.shape[1] >= MANY_TARGETS:
-            return ensemble.predict_many_targets(plan, models, placement, X, blend, self.n_jobs)
+            return many_targets.predict(plan, models, placement, X, blend, self.n_jobs)
         return fast.predict(plan, models, placement, X, blend, self.n_jobs)
 
     def predict_at(

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from ..common import memory
 from ..common.memory import batches
 from ..common.threads import thread_map
-from ..common.types import Booleans, Floats, Integers
+from ..common.types import Floats, Integers
 from ..solvers.kernel_space import KernelSpace
 from . import fast
 from . import model as local
-from .blending import weights_by_distance
-from .cells import MAX_COLUMNS, Cells
-from .centers import Placement
 from .model import LocalModel, and_more, fit_one, from_sums, sums_of, sums_of_each
 from .moments import MomentModel
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
 _BATCH = 64  # centres that a thread takes at once
-_PLACES_TOGETHER = 1 << 13  # that a thread takes at once for many targets
-MOST_SHARING = 5  # centres of a point, with many targets; the few points that have more are left to others
 _GROUP = 1 << 19  # numbers in the features of a group of centres
 
 
@@ -46,7 +39,7 @@ def _fit_each(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None
         chosen = centers[batch]
         near = data.neighbourhoods(chosen, plan.radius, plan.count, plan.kernel)
         sizes = [len(points) for points in near]
-        groups = _groups(plan, sizes, [plan.takes_kernel_space(size) for size in sizes])
+        groups = groups_in_cache(plan, sizes, [plan.takes_kernel_space(size) for size in sizes])
         return [model for group in groups for model in _fit_group(plan, data, chosen[group], near[group])]
 
     return _in_threads(work, len(centers), min(_BATCH, max(len(centers) // 8, 1)), n_jobs)
@@ -79,7 +72,7 @@ def _fit_group(plan: Plan, data: TrainingSet, centers: Floats, near: list[Intege
         return [_fit_around(plan, data, centers[0], near[0])]
     sizes, points = [len(indices) for indices in near], np.concatenate(near)
     Z = data.X[points] - np.repeat(centers, sizes, axis=0)
-    sums = sums_of_each(plan, Z, data.y[points], data.noise[points], _runs(sizes))
+    sums = sums_of_each(plan, Z, data.y[points], data.noise[points], runs_of(sizes))
     return [from_sums(plan, each) for each in sums]
 
 
@@ -88,7 +81,7 @@ def _fit_around(plan: Plan, data: TrainingSet, center: Floats, near: Integers) -
     return fit_one(plan, data.X[near] - center, data.y[near], data.noise[near])
 
 
-def _groups(plan: Plan, sizes: Sequence[int], alone: Sequence[bool]) -> list[slice]:
+def groups_in_cache(plan: Plan, sizes: Sequence[int], alone: Sequence[bool]) -> list[slice]:
     """Runs of neighbours in feature space whose features together stay in the cache; each that is `alone` by itself."""
     room = _GROUP / plan.features.n_rows if plan.features is not None else 0.0
     groups: list[slice] = []
@@ -103,7 +96,7 @@ def _groups(plan: Plan, sizes: Sequence[int], alone: Sequence[bool]) -> list[sli
     return groups
 
 
-def _runs(sizes: Sequence[int]) -> list[slice]:
+def runs_of(sizes: Sequence[int]) -> list[slice]:
     """Slices of so many, one after the other."""
     stops = np.cumsum(sizes).tolist()
     return [slice(stop - size, stop) for size, stop in zip(sizes, stops, strict=True)]
@@ -157,73 +150,6 @@ def remake(
     return _in_threads(work, len(models), _BATCH, n_jobs)
 
 
-def for_targets(
-    plan: Plan,
-    models: Sequence[LocalModel],
-    data: TrainingSet,
-    number: Integers,
-    centers: Floats,
-    n_jobs: int | None,
-) -> list[LocalModel]:
-    """Models of the same neighbourhoods for other targets; they give means alone.
-
-    `data` holds the points that the models were made of, in any order, with other targets, and `number` (n,) is the
-    place that each had.
-    """
-
-    def work(batch: slice) -> list[LocalModel]:
-        near = data.neighbourhoods(centers[batch], plan.radius, plan.count, plan.kernel)
-        result = []
-        for model, center, points in zip(models[batch], centers[batch], near, strict=True):
-            own = points[np.argsort(number[points])]  # the order in which models in kernel space were made
-            result.append(local.for_targets(plan, model, data.X[own] - center, data.y[own], data.noise[own]))
-        return result
-
-    return _in_threads(work, len(centers), min(_BATCH, max(len(centers) // 8, 1)), n_jobs)
-
-
-def predict_many_targets(
-    plan: Plan, models: Sequence[LocalModel], placement: Placement, X: Floats, blend: bool, n_jobs: int | None
-) -> tuple[Floats, Floats, Booleans] | None:
-    """Means (m, k + 1) at `X` (m, d), zeros in place of variances (m,), and which points are left to others, (m,).
-
-    None where all of them are. Answers of several centres are added up as they come, chunk by chunk of places that lie
-    together: with many targets, to hold and to weigh them all takes longer than to find them.
-    """
-    if placement.spacing is None or len(X) == 0 or X.shape[1] > MAX_COLUMNS or plan.count is not None:
-        return None
-    cells = Cells.of(X, placement.spacing)
-    if cells is None:
-        return None
-    centers, tree = placement.centers, cKDTree(placement.centers)
-    n_near = min(MOST_SHARING if blend else 1, len(centers))
-    mean, left = np.empty((len(X), models[0].coefficients.shape[1])), np.empty(len(X), dtype=bool)
-
-    def work(chunk: slice) -> None:
-        rows = cells.order[chunk]
-        points = X[rows]
-        distances, owners = (each.reshape(len(rows), -1) for each in tree.query(points, n_near))
-        is_left = distances[:, 0] > placement.spacing
-        weights = weights_by_distance(distances)
-        if n_near < len(centers) and blend:
-            is_left |= weights[:, -1] > 0  # there may be more
-        weights[is_left] = 0.0
-        point, which = np.nonzero(weights)
-        owner, weight = owners[point, which], weights[point, which]
-        answers = np.zeros((len(rows), mean.shape[1]))
-        order = np.argsort(owner, kind="stable")
-        bounds = np.flatnonzero(np.diff(owner[order], prepend=-1, append=-1))
-        for start, stop in pairwise(bounds.tolist()):
-            own = order[start:stop]
-            number = int(owner[own[0]])
-            Z = points[point[own]] - centers[number]
-            answers[point[own]] += local.weighted_mean(plan, models[number], Z, weight[own])
-        mean[rows], left[rows] = answers, is_left
-
-    thread_map(work, batches(len(X), _PLACES_TOGETHER), n_jobs)
-    return mean, np.zeros(len(X)), left
-
-
 Run: TypeAlias = tuple[int, slice]  # a centre, and some of its points
 
 
@@ -253,7 +179,7 @@ def predict_groups(
         own = runs[batch]
         sizes = [run.stop - run.start for _, run in own]
         alone = [not with_variance or isinstance(models[i], KernelSpace) for i, _ in own]
-        for group in _groups(plan, sizes, alone):
+        for group in groups_in_cache(plan, sizes, alone):
             chosen = [i for i, _ in own[group]]
             members = order[own[group.start][1].start : own[group.stop - 1][1].stop]
             if len(chosen) > 1:
@@ -276,7 +202,7 @@ def _predict_features(
 ) -> tuple[Floats, Floats]:
     """Means and variances by a few models in feature space, each at so many points; all features are made at once."""
     assert plan.features is not None
-    owns = _runs(sizes)
+    owns = runs_of(sizes)
     if plan.features.moments is not None and all(isinstance(model, MomentModel) for model in models):
         moments = plan.features.moments
         mean = moments.mean([model.coefficients for model in models], Z, owns)

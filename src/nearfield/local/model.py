@@ -45,7 +45,7 @@ def solve_one(
     """
     if plan.takes_kernel_space(len(Z) if counts is None else int(counts.sum())):
         return in_kernel_space(plan, Z, y, noise)
-    return from_statistics(plan, _expanded(plan, sums_of(plan, Z, y, noise, counts)))
+    return from_statistics(plan, expanded(plan, sums_of(plan, Z, y, noise, counts)))
 
 
 def in_kernel_space(plan: Plan, Z: Array, y: Array, noise: Array, real: Array | None = None) -> KernelSpace:
@@ -67,10 +67,11 @@ def and_more(plan: Plan, model: MomentModel | FeatureSpace, sums: LocalSums) -> 
     if isinstance(model, MomentModel):
         assert isinstance(sums, MomentSums)
         return from_sums(plan, model.sums + sums)
-    return from_statistics(plan, model.statistics() + _expanded(plan, sums))
+    return from_statistics(plan, model.statistics() + expanded(plan, sums))
 
 
-def _expanded(plan: Plan, sums: LocalSums) -> Statistics:
+def expanded(plan: Plan, sums: LocalSums) -> Statistics:
+    """Sums with the whole Gram matrix."""
     if isinstance(sums, Statistics):
         return sums
     assert plan.features is not None
@@ -104,7 +105,7 @@ def sums_of_each(
     if moments is None:
         rows, targets, root = weighted(plan, Z, y, noise, counts)
         return [Statistics.of_weighted(rows[:, own], targets[own], root[own]) for own in owns]
-    weights = 1.0 / _variance(plan, Z, noise, counts)
+    weights = 1.0 / point_variances(plan, Z, noise, counts)
     rows_of_halves = moments.rows(Z, weights)
     if y.shape[1] < MANY_TARGETS:
         return [moments.sums(rows_of_halves, own, y[own], weights[own]) for own in owns]
@@ -119,19 +120,7 @@ def sums_of_each(
     ]
 
 
-def for_targets(plan: Plan, model: LocalModel, Z: Floats, y: Floats, noise: Floats) -> LocalModel:
-    """The model of the same neighbourhood for other targets (n, t), of which it knows the means alone."""
-    if isinstance(model, KernelSpace):
-        return replace(model, coefficients=model.factor.solve(y))
-    assert plan.features is not None
-    cross = plan.features.rows(Z, 1.0 / _variance(plan, Z, noise, None)) @ y
-    if isinstance(model, FeatureSpace):
-        return replace(model, coefficients=model.factor.solve(cross))
-    sums = replace(_expanded(plan, model.sums), cross=cross)
-    return replace(model, coefficients=from_statistics(plan, sums).coefficients)
-
-
-def _variance(plan: Plan, Z: Array, noise: Array, counts: Array | None) -> Array:
+def point_variances(plan: Plan, Z: Array, noise: Array, counts: Array | None) -> Array:
     """Noise of points, to which the correction adds what the features lack."""
     if not plan.correction:
         return noise
@@ -149,7 +138,7 @@ def weighted(
     is zero where a point is not `real`, (..., n).
     """
     assert plan.features is not None
-    root = 1.0 / _variance(plan, Z, noise, counts) ** 0.5
+    root = 1.0 / point_variances(plan, Z, noise, counts) ** 0.5
     if real is not None:
         root = root * real
     return plan.features.rows(Z, root), y * root[..., None], root
@@ -167,18 +156,6 @@ def mean(plan: Plan, model: LocalModel, Z: Array) -> Array:
         assert plan.features.moments is not None
         return plan.features.moments.mean([model.coefficients], Z, [slice(None)])
     return model.mean(plan.features.rows(Z))
-
-
-def weighted_mean(plan: Plan, model: LocalModel, Z: Floats, weights: Floats) -> Floats:
-    """Means (m, k + 1) at points relative to the centre, (m, d), times weights (m,)."""
-    if isinstance(model, KernelSpace):
-        cross = model.kernel(Z, model.X)
-        cross *= weights[:, None]
-        result: Floats = cross @ model.coefficients
-        return result
-    assert plan.features is not None
-    product: Floats = plan.features.rows(Z, weights).T @ model.coefficients
-    return product
 
 
 def mean_and_variance(plan: Plan, model: LocalModel, Z: Array) -> tuple[Array, Array]:

@@ -20,7 +20,7 @@ from ..features.domain import DomainFeatures
 from ..hyperparameters.request import Progress
 from ..kernels import Kernel
 from ..kernels.draws import PriorDraws, drawn_residuals
-from . import ensemble, global_part
+from . import global_part, many_targets
 from .engine import RaggedEngine
 from .fit import FittedLocal
 from .global_part import split
@@ -30,6 +30,7 @@ from .predictor import LocalPredictor
 
 COLUMNS_AT_ONCE = 64  # that are solved together
 EXACT = 1e-6  # relative residual of draws that are to be exact
+LARGEST = 7.0  # standard deviations, which hardly any number of all draws exceeds
 LACK = 1e-10  # of the variance, that features of the long scales may lack then
 
 
@@ -55,9 +56,9 @@ class Draws:
         """Values (m, S) of the functions at points (m, d) in the units of the data, and means (m, k)."""
         S, points = len(self.functions), self.residual.frame.points(X)
         answers = self.residual.predict_all(points, False, blend)[0]
-        values = self.prior(points, self.functions, n_jobs)
-        values += answers[:, :S]
-        return values, answers[:, S:]
+        self.prior.add_to(answers[:, :S], points, self.functions, n_jobs)
+        answers = answers.astype(np.float64, copy=False)
+        return answers[:, :S], answers[:, S:]
 
 
 def draw(
@@ -83,7 +84,8 @@ def draw(
     data = TrainingSet(data.X[order], data.y[order], data.noise[order])
     targets = data.y[:, :k] - (fitted.y_mean - fitted.frame.offset)
     prior = PriorDraws(fitted.frame.kernel, seed)
-    y = drawn_residuals(prior, data.X, targets, data.noise, functions, n_jobs, order)
+    is_single = not exact and _may_be_single(fitted, targets, data.noise)
+    y = drawn_residuals(prior, data.X, targets, data.noise, functions, n_jobs, order, is_single)
     data = replace(data, y=y)
     if exact:
         short, features = split(fitted.frame.kernel, data.X, LACK)
@@ -92,12 +94,23 @@ def draw(
     return Draws(prior, functions, for_targets(fitted, data, order, n_jobs, progress))
 
 
+def _may_be_single(fitted: FittedLocal, targets: Floats, noise: Floats) -> bool:
+    """Whether rounding of residuals in single precision is nothing beside the noise and the function."""
+    if fitted.global_part is not None or fitted.exact_mean is not None:
+        return False
+    variance = fitted.frame.kernel.variance
+    largest = float(np.abs(targets).max(initial=0.0)) + LARGEST * (variance + float(noise.max(initial=0.0))) ** 0.5
+    rounding = many_targets.rounding_of_targets(largest, np.minimum(noise, variance))
+    return rounding < many_targets.NEGLIGIBLE
+
+
 def bytes_per_function(fitted: FittedLocal) -> float:
     """Memory that a function takes: its target, and what local models make of it."""
     predictor = fitted.predictor
     assert isinstance(predictor, LocalPredictor)
     coefficients = sum(len(model.coefficients) for model in predictor.models)
-    return 8.0 * (3.0 * predictor.n_samples + coefficients)
+    is_single = _may_be_single(fitted, predictor.data.y[:, :-1], predictor.data.noise)
+    return (4.0 if is_single else 8.0) * (2.0 * predictor.n_samples + coefficients)
 
 
 def for_targets(
@@ -120,7 +133,7 @@ def for_targets(
             data = replace(data, y=part.targets(data.X, data.y))
         models = predictor.models
         if models:
-            models = ensemble.for_targets(predictor.plan, models, data, number, predictor.placement.centers, n_jobs)
+            models = many_targets.fit(predictor.plan, models, data, number, predictor.placement.centers, n_jobs)
         predictor = replace(predictor, models=models, data=data, kept={}, engine=RaggedEngine(n_jobs))
     return replace(fitted, predictor=predictor, global_part=part, exact_mean=exact_mean)
 

@@ -194,14 +194,14 @@ def solve_both(L: Floats, B: Floats) -> Floats:
     return B
 
 
-def solve_lower_rows(L: Floats, rows: Floats) -> Floats:
-    """`L^-1 rows` in place, for `rows` of shape (D, m) in C order, or some columns of such an array."""
+def solve_lower_rows(L: Floats, rows: Floats, transposed: bool = False) -> Floats:
+    """`L^-1 rows`, or `L^-T rows`, in place, for `rows` (D, m) in C order, or some columns of such an array."""
     D, m = rows.shape
     code = rows.dtype.char
     _require_factor(L, D, code)
     if D and m:
         _ROUTINES["trsm", code](
-            _ADDRESS["R"], _ADDRESS["L"], _ADDRESS["T"], _ADDRESS["N"],
+            _ADDRESS["R"], _ADDRESS["L"], _ADDRESS["N" if transposed else "T"], _ADDRESS["N"],
             _int(m), _int(D), _real(code, 1.0), L.ctypes.data, _int(D), rows.ctypes.data, _int(_stride(rows)),
         )  # fmt: skip
     return rows
