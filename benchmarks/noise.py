@@ -1,18 +1,26 @@
-"""Intervals that cover what they say: normal noise of one size (as is) beside what left-out residuals call for (auto).
+"""Intervals that cover what they say: what left-out residuals call for, beside an earlier version of the library.
 
-Real data: held-out NLL, coverage of intervals, and the least and largest coverage of 95 % intervals in ten regions of
-the map. Made data: draws from the plain model, which auto must leave alone; noise that varies tenfold, beside
+Real data: held-out NLL, coverage of intervals, and the least and largest coverage of 95 % intervals in ten blocks of
+equal numbers of held-out rows, all seeds together. Each fit is a process of its own; with `--beside` naming a checkout
+of an earlier commit, every split is fitted by both, one after the other. Without it, normal noise of one size ("as is")
+takes its place. Each fit adds a line to `--log`, and what is in there already is not fitted again.
+Made data: draws from the plain model, which auto must leave alone; noise that varies tenfold, beside
 the model that knows it; and one gross outlier in a hundred.
 
     python benchmarks/noise.py --data kin8nm --seed 3 --seeds 1 --rows 4000    # one set, one seed, quickly
+    python benchmarks/noise.py --beside ../earlier --log fits.jsonl            # the table of the documentation
 """
 
+import json
+import os
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from sklearn.cluster import KMeans
+from scipy.stats import norm
 
 import _common as common
 import nearfield as nf
@@ -22,7 +30,8 @@ REAL = (*scales.DATA, "California, 8 columns")
 MADE = ("plain", "tenfold", "outliers")
 LEVELS = (0.5, 0.8, 0.95, 0.99)
 AS_IS = {"noise": "constant", "likelihood": "gaussian"}
-MOST_ROWS = 40_000
+MOST_TRAINING, MOST_TEST = 5000, 5000
+N_BLOCKS = (2, 5)  # along the widest direction, and in each of these along its own
 
 
 def load(name, data_dir):
@@ -36,42 +45,100 @@ def load(name, data_dir):
     return (X - X.mean(axis=0)) / X.std(axis=0), np.log(values[:, -1])
 
 
-def covered(distribution, y):
-    """Whether each value is in its interval, for each level."""
-    bounds = [distribution.interval(level) for level in LEVELS]
-    return np.array([(y >= low) & (y <= high) for low, high in bounds])
+def blocks(X):
+    """Tenth (n,) of the map that each point (n, d) is in: slices of equal numbers, and slices of those."""
+    result = np.zeros(len(X), dtype=int)
+
+    def cut(rows, first, widths):
+        if not widths:
+            result[rows] = first
+            return
+        column = int(np.argmax(np.ptp(X[rows], axis=0)))
+        slices = np.array_split(rows[np.argsort(X[rows, column], kind="stable")], widths[0])
+        for number, some in enumerate(slices):
+            cut(some, first + number * int(np.prod(widths[1:])), widths[1:])
+
+    cut(np.arange(len(X)), 0, N_BLOCKS)
+    return result
 
 
-def real(name, data_dir, seeds, most_rows):
-    loaded = load(name, data_dir)
-    if loaded is None:
-        print(f"({name} is not at hand)")
-        return []
-    X, y = loaded
-    rows = []
-    scores = {"as is": [], "auto": []}
-    words = ""
+def one_fit(name, data_dir, seed, most_rows, options):
+    """Scores of one fit on one split: RMSE, NLL, seconds, and per block rows (10,) and how many covered (4, 10)."""
+    X, y = load(name, data_dir)
+    n_training = min(int(0.75 * len(X)), most_rows)
+    place = blocks(X)
+    order = np.random.RandomState(seed).permutation(len(X))
+    train, test = order[:n_training], order[n_training : n_training + MOST_TEST]
+    model = nf.LocalGPRegressor(random_state=seed, ard="8 columns" in name, **options)
+    _, seconds = common.timed(lambda: model.fit(X[train], y[train]))
+    if hasattr(model, "predict_distribution"):
+        distribution = model.predict_distribution(X[test])
+        mean, nll, found = distribution.mean, -np.mean(distribution.logpdf(y[test])), model.report_.noise
+        bounds = [distribution.interval(level) for level in LEVELS]
+    else:
+        mean, std = model.predict(X[test], return_std=True, include_noise=True)
+        nll, found = nf.metrics.mean_nll(y[test], mean, std**2), ""
+        bounds = [(mean - width * std, mean + width * std) for width in norm.ppf(0.5 + 0.5 * np.array(LEVELS))]
+    inside = [np.bincount(place[test][(y[test] >= low) & (y[test] <= high)], minlength=10) for low, high in bounds]
+    return {
+        "rmse": float(nf.metrics.rmse(y[test], mean)), "nll": float(nll), "seconds": seconds, "found": found,
+        "rows": np.bincount(place[test], minlength=10).tolist(), "inside": np.array(inside).tolist(),
+    }  # fmt: skip
+
+
+def real(names, arguments, seeds):
+    """Fits of all data sets by seeds, each a process, and the table of what they gave."""
+    before = "before" if arguments.beside else "as is"
+    log = Path(arguments.log) if arguments.log else None
+    fits = {}
+    if log is not None and log.exists():
+        fits = {tuple(key): scores for key, scores in map(json.loads, log.read_text().splitlines())}
     for seed in seeds:
-        order = np.random.RandomState(1000 + seed).permutation(len(X))[:most_rows]
-        train_X, train_y, test_X, test_y = common.split(X[order], y[order], int(0.75 * len(order)), seed)
-        regions = KMeans(10, n_init=1, random_state=0).fit_predict(test_X / test_X.std(axis=0))
-        for label, options in (("as is", AS_IS), ("auto", {})):
-            model = nf.LocalGPRegressor(random_state=seed, ard="8 columns" in name, **options)
-            _, seconds = common.timed(lambda: model.fit(train_X, train_y))  # noqa: B023
-            distribution = model.predict_distribution(test_X)
-            inside = covered(distribution, test_y)
-            by_region = [inside[2, regions == region].mean() for region in range(10)]
-            rmse, nll = nf.metrics.rmse(test_y, distribution.mean), -np.mean(distribution.logpdf(test_y))
-            scores[label].append([rmse, nll, *inside.mean(axis=1), min(by_region), max(by_region), seconds])
-        words = model.report_.noise
-    for label, values in scores.items():
-        rmse, nll, *shares, least, largest, seconds = np.mean(values, axis=0)
-        coverage = [f"{100 * share:.1f}" for share in shares]
-        regions = f"{100 * least:.1f} to {100 * largest:.1f}"
-        last = words if label == "auto" else ""
-        rows.append([name, label, f"{rmse:.4g}", f"{nll:.4f}", *coverage, regions, f"{seconds:.1f}", last])
-        print(" | ".join(map(str, rows[-1])), flush=True)
-    return rows
+        for name in names:
+            if load(name, arguments.data_dir) is None:
+                print(f"({name} is not at hand)")
+                continue
+            for label in (before, "auto"):
+                key = (name, label, seed, arguments.rows)
+                if key not in fits:
+                    fits[key] = scores = in_process(key, arguments)
+                    print(*key, *scores.items(), flush=True)
+                    if log is not None:
+                        with log.open("a") as file:
+                            file.write(json.dumps([key, scores]) + "\n")
+    rows = []
+    for name in names:
+        for label in (before, "auto"):
+            scores = [fits[name, label, s, arguments.rows] for s in seeds if (name, label, s, arguments.rows) in fits]
+            if scores:
+                rows.append([name if label == before else "", label, *summary(scores)])
+    levels = [f"in {level:.0%}" for level in LEVELS]
+    common.table(["data", "noise", "RMSE", "NLL", *levels, "95 % by block", "s", "found last"], rows)
+
+
+def in_process(key, arguments):
+    """Scores of one fit by a new process, of the version of the library that its label asks for."""
+    name, label, seed, rows = key
+    environment = dict(os.environ)
+    if label == "before":
+        environment["PYTHONPATH"] = str(Path(arguments.beside).resolve() / "src")
+    command = [sys.executable, __file__, "--fit", name, "--label", label, "--seed", str(seed), "--rows", str(rows)]
+    if arguments.data_dir:
+        command += ["--data-dir", arguments.data_dir]
+    answer = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(answer.stdout.splitlines()[-1])
+
+
+def summary(fits):
+    """Cells of the table, from the fits of one data set."""
+    means = {name: np.mean([fit[name] for fit in fits]) for name in ("rmse", "nll", "seconds")}
+    rows, inside = (np.sum([fit[name] for fit in fits], axis=0) for name in ("rows", "inside"))
+    coverage = [f"{100 * share:.1f}" for share in inside.sum(axis=1) / rows.sum()]
+    by_block = 100 * inside[LEVELS.index(0.95)] / rows
+    return [
+        f"{means['rmse']:.4g}", f"{means['nll']:.4f}", *coverage,
+        f"{by_block.min():.1f} to {by_block.max():.1f}", f"{means['seconds']:.1f}", fits[-1]["found"],
+    ]  # fmt: skip
 
 
 def plain(seeds):
@@ -130,21 +197,26 @@ def main():
     parser = common.parser(__doc__)
     parser.add_argument("--data", nargs="*", default=(*REAL, *MADE), choices=(*REAL, *MADE))
     parser.add_argument("--seeds", type=int, default=5, help="how many")
-    parser.add_argument("--rows", type=int, default=MOST_ROWS, help="of real data, at most")
+    parser.add_argument("--rows", type=int, default=MOST_TRAINING, help="of real data to train on, at most")
+    parser.add_argument("--beside", help="checkout of an earlier commit")
+    parser.add_argument("--log", help="file of fits, one per line")
+    parser.add_argument("--fit", choices=REAL, help="a single fit, by the library as it is imported")
+    parser.add_argument("--label", default="auto")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     first, seeds = arguments.seed, range(arguments.seed, arguments.seed + arguments.seeds)
+    if arguments.fit:
+        options = AS_IS if arguments.label == "as is" else {}
+        print(json.dumps(one_fit(arguments.fit, arguments.data_dir, first, arguments.rows, options)))
+        return
     if "plain" in arguments.data:
         plain(range(4 * first, 4 * (first + arguments.seeds)))
     for name, run in (("tenfold", tenfold), ("outliers", outliers)):
         if name in arguments.data:
             run(seeds)
     names = [name for name in arguments.data if name in REAL]
-    rows = [row for name in names for row in real(name, arguments.data_dir, seeds, arguments.rows)]
-    if rows:
-        print()
-        levels = [f"in {level:.0%}" for level in LEVELS]
-        common.table(["data", "noise", "RMSE", "NLL", *levels, "95 % by region", "s", "found"], rows)
+    if names:
+        real(names, arguments, seeds)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """Noise models from residuals whose distribution is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from nearfield.hyperparameters.noise import NoiseModel, Residuals, calibrated, choose, learn, learn_anew
-from nearfield.hyperparameters.noise_field import Cells, cell_values, choose_kernel, fit_field
+from nearfield.hyperparameters.noise import NoiseModel, Residuals, _is_better, calibrated, choose, learn, learn_anew
+from nearfield.hyperparameters.noise_field import Cells, Inputs, cell_values, choose_kernel, fit_field
 from nearfield.hyperparameters.outliers import neighbours_of, precisions_without_outliers
 from nearfield.hyperparameters.tails import fit_tails, log_densities
 
@@ -89,7 +91,7 @@ def test_choice_is_the_kind_of_the_draw(dof, log_noise, of_all):
     gained = fresh.log_densities(model)
     assert np.mean(gained) > np.mean(best) - 0.02
     assert np.mean(gained) > np.mean(plain) + 0.02
-    again = learn_anew(fresh, choose(residuals, "auto", "auto", np.random.RandomState(0)))
+    again, _ = learn_anew(fresh, choose(residuals, "auto", "auto", np.random.RandomState(0)))
     assert (again.field is None) == (model.field is None)
     assert again.of_all == model.of_all
 
@@ -110,9 +112,10 @@ def test_what_is_asked_for_is_taken(noise, likelihood):
 
 def test_intervals_are_corrected_only_where_they_are_off():
     residuals, _ = draw(5)
-    assert calibrated(NoiseModel(), residuals).calibration is None
+    stated = residuals.variance + residuals.noise
+    assert calibrated(NoiseModel(), residuals.values, stated).calibration is None
     skewed = Residuals(residuals.X, np.exp(residuals.values) - 1, residuals.variance, residuals.noise)
-    model = calibrated(NoiseModel(), skewed)
+    model = calibrated(NoiseModel(), skewed.values, stated)
     assert model.calibration is not None
     assert "corrected" in model.in_words()
     distribution = model.distribution(skewed.X, np.zeros(N), skewed.variance, skewed.noise)
@@ -181,3 +184,82 @@ def test_sizes_of_cells_are_as_near_to_the_truth_as_they_say(dof):
     assert len(z) > 200
     assert 0.8 < z.std() < 1.25
     assert np.abs(z).max() < 5
+
+
+def of_columns(seed, d, log_noise, X=None):
+    """Residuals at points of several columns, whose noise has a size that depends on them."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(0, 1, (3000, d)) if X is None else X
+    variance, noise = np.full(len(X), 0.1), np.full(len(X), 0.5)
+    values = np.sqrt(variance + noise * np.exp(log_noise(X))) * rng.standard_normal(len(X))
+    return Residuals(X, values, variance, noise)
+
+
+def test_noise_that_depends_on_single_columns_among_many():
+    def log_noise(X):
+        return 3 * (X[:, 2] - 0.5) + np.cos(5 * X[:, 6])
+
+    model = found(of_columns(0, 8, log_noise), "auto", "gaussian")
+    fresh = of_columns(1, 8, log_noise)
+    error = np.log(model.factors(fresh.X)) - log_noise(fresh.X)
+    assert np.sqrt(np.mean(error**2)) < 0.25  # where the field itself has 1.1
+    assert {term.inputs.column for term in model.field.terms} >= {2, 6}
+    assert model.field.takes(8)
+    assert not model.field.takes(6)
+
+
+def test_noise_that_changes_within_a_town():
+    rng = np.random.RandomState(0)
+    town = rng.uniform(size=3000) < 0.5
+    X = np.where(town[:, None], rng.uniform(0, 0.02, (3000, 2)), rng.uniform(-1, 1, (3000, 2)))
+
+    def log_noise(X):
+        inside = (np.abs(X - 0.01) < 0.01).all(axis=1)
+        return np.where(inside, np.sin(300 * X[:, 0]), 0.0)
+
+    residuals = of_columns(2, 2, log_noise, X)
+    model = found(residuals, "auto", "gaussian")
+    ranked = [term for term in model.field.terms if term.inputs.marks is not None]
+    error = np.log(model.factors(X)) - log_noise(X)
+    assert len(ranked) == 1
+    assert np.std(error[town]) < 0.5 * np.std(log_noise(X)[town])
+
+
+def test_ranks_of_few_values():
+    X = np.column_stack([np.repeat([0.0, 1.0, 5.0], 100), np.arange(300.0)])
+    inputs = Inputs.ranks(X)
+    ranks = inputs(np.array([[0.0, 0.0], [5.0, 299.0], [9.0, -4.0], [3.0, 149.5]]))
+    assert np.all((ranks >= 0) & (ranks <= 1))
+    np.testing.assert_allclose(ranks[:, 1], [0.0, 1.0, 0.0, 0.5], atol=1e-6)
+    assert ranks[0, 0] <= ranks[3, 0] <= ranks[1, 0] <= ranks[2, 0] == 1
+
+
+def test_a_few_wild_residuals_are_evidence_enough():
+    # A gain that comes from few residuals has a large standard error, and is beyond doubt all the same.
+    residuals, _ = draw(7)
+    values = residuals.values.copy()
+    values[:3] = 15.0
+    model = found(replace(residuals, values=values), "auto", "auto")
+    assert np.isfinite(model.dof)
+
+
+def test_evidence():
+    halves = [np.arange(500), np.arange(500, 1000)]
+    assert not _is_better(np.full(1000, 0.01), halves)  # 5 nats of each half, less than a thousand to one
+    assert _is_better(np.full(1000, 0.02), halves)
+    assert not _is_better(np.repeat(0.002, 10_000), [np.arange(5000), np.arange(5000, 10_000)])  # not worth having
+
+
+def test_scales_are_stated_without_the_residual():
+    # A field follows the residuals that it was learnt from; what is stated for calibration must not.
+    rng = np.random.RandomState(3)
+    residuals, _ = draw(8, log_noise=lambda X: 1.5 * np.sin(4 * X[:, 0]) * np.sin(4 * X[:, 1]))
+    kind = choose(residuals, "local", "gaussian", rng)
+    model, scales = learn_anew(residuals, kind)
+    fitted = model.squared_scale(residuals.X, residuals.variance, residuals.noise)
+    likelier = np.mean(log_densities(residuals.values, fitted, np.inf))
+    honest = np.mean(log_densities(residuals.values, scales, np.inf))
+    fresh, _ = draw(9, log_noise=lambda X: 1.5 * np.sin(4 * X[:, 0]) * np.sin(4 * X[:, 1]))
+    new = np.mean(fresh.log_densities(model))
+    assert honest < likelier
+    assert abs(honest - new) < 3 * np.std(log_densities(residuals.values, scales, np.inf)) * np.sqrt(2 / N)

@@ -1,10 +1,14 @@
 """Local models whose noise is learnt from left-out residuals."""
 
+from copy import copy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import nearfield as nf
 from nearfield.hyperparameters.noise import NoiseModel
+from nearfield.hyperparameters.noise_field import FieldSum, Inputs
 from nearfield.local.noise import sample_rows
 from nearfield.sources import ArraySource
 
@@ -209,3 +213,22 @@ def test_plain_model_is_plain():
     assert NoiseModel().is_plain
     assert not NoiseModel(dof=5.0).is_plain
     assert NoiseModel().in_words() == "noise of one size, normal"
+
+
+def test_fields_of_several_terms_are_stored(local, tmp_path):
+    field = local.noise_model_.field
+    smooth = field.terms[0] if isinstance(field, FieldSum) else field
+    marks = Inputs.ranks(smooth.X)
+    ranked = replace(smooth, X=marks(smooth.X), inputs=marks)
+    column = replace(smooth, X=smooth.X[:, 1:], inputs=Inputs(1))
+    model = copy(local)
+    model.noise_model_ = replace(local.noise_model_, field=FieldSum((column, smooth, ranked)))
+    nf.save(model, tmp_path / "model.nf")
+    loaded = nf.load(tmp_path / "model.nf")
+    np.testing.assert_array_equal(loaded.predict_noise(TEST), model.predict_noise(TEST))
+    assert not np.allclose(loaded.predict_noise(TEST), local.predict_noise(TEST))
+    # A column that there is none of: what could not be read is not written.
+    wrong = replace(column, inputs=Inputs(2))
+    model.noise_model_ = replace(local.noise_model_, field=FieldSum((wrong, smooth)))
+    with pytest.raises(ValueError, match="cannot be saved"):
+        nf.save(model, tmp_path / "wrong.nf")

@@ -13,16 +13,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri
 
+from ..common.distribution import LEVELS as QUANTILES
 from ..common.distribution import Calibration, PredictiveDistribution, scores_of
 from ..common.types import Floats, Integers
-from ..kernels import Kernel
-from .noise_field import Cells, NoiseField, cell_values, choose_kernel, fit_field
+from .noise_field import FieldSum, NoiseField, Term, choose_terms, fit_terms
 from .tails import fit_tails, log_densities
 
 LEAST_POINTS = 500  # to tell noise of one kind from another
-LEAST_GAIN, SIGNIFICANT = 0.003, 3.0  # nats per point, and standard errors, that a richer kind must gain
+LEAST_GAIN = 0.003  # nats per point that a richer kind must gain
+LEAST_EVIDENCE = np.log(1000.0)  # nats of all points, see `_is_better`
 LEVELS = (0.5, 0.8, 0.95, 0.99)  # of intervals that are checked
 OFF = 0.004  # by which coverage must be off, besides by chance
+SIGNIFICANT = 3.0  # standard errors of it, where there was nothing to learn so far
+FOLDS = 5  # in which the sizes of residuals are found without them
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +38,7 @@ class NoiseModel:
         Of the squared scale of the noise, or of everything.
     dof : float
         Degrees of freedom of Student's t; infinite for the normal distribution.
-    field : NoiseField or None
+    field : NoiseField, FieldSum or None
         Logarithm of the factor, less that of `factor`, at points in the units of the kernel.
     of_all : bool
         Whether the factor is that of everything, and not of the noise alone.
@@ -45,7 +48,7 @@ class NoiseModel:
 
     factor: float = 1.0
     dof: float = np.inf
-    field: NoiseField | None = None
+    field: NoiseField | FieldSum | None = None
     of_all: bool = False
     calibration: Calibration | None = None
 
@@ -133,11 +136,6 @@ class Residuals:
         """Logarithms (n,) of the densities of the residuals, before any calibration."""
         return log_densities(self.values, model.squared_scale(self.X, self.variance, self.noise), model.dof)
 
-    def scores(self, model: NoiseModel) -> Floats:
-        """Normal scores (n,) of the residuals, before any calibration."""
-        scale = np.sqrt(model.squared_scale(self.X, self.variance, self.noise))
-        return scores_of(self.values / np.maximum(scale, np.finfo(np.float64).tiny), model.dof)
-
     def take(self, rows: Integers) -> Residuals:
         """Some of them."""
         return Residuals(self.X[rows], self.values[rows], self.variance[rows], self.noise[rows])
@@ -151,13 +149,12 @@ class Residuals:
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """Of noise model, before it is learnt: what gets a factor, its tails, and cells and kernel of a field if any."""
+    """Of noise model, before it is learnt: what gets a factor, its tails, and the terms of a field if any."""
 
     of_all: bool = False
     is_student: bool = False
     has_factor: bool = False
-    cells: Cells | None = None
-    kernel: Kernel | None = None
+    terms: tuple[Term, ...] = ()
 
     @property
     def is_plain(self) -> bool:
@@ -181,10 +178,20 @@ def choose(residuals: Residuals, noise: str, likelihood: str, rng: np.random.Ran
         known = _held_out_densities(residuals, chosen, halves)
         for kind in kinds[1:]:
             densities = _held_out_densities(residuals, kind, halves)
-            gain = densities - known
-            if np.mean(gain) > max(LEAST_GAIN, SIGNIFICANT * float(np.std(gain)) / np.sqrt(len(gain))):
+            if _is_better(densities - known, halves):
                 chosen, known = kind, densities
     return chosen
+
+
+def _is_better(gains: Floats, halves: Sequence[Integers]) -> bool:
+    """Whether gains (n,) in the logarithms of held-out densities are worth having, and no chance.
+
+    If the simpler kind is right, the product of the ratios of densities over a half has the expectation 1, whatever the
+    richer kind learnt from the other half: by Markov's inequality it exceeds 1000 once in a thousand cases at most. No
+    distribution of the gains is assumed, which heavy tails make few and large.
+    """
+    evidence = np.logaddexp.reduce([float(np.sum(gains[half])) for half in halves]) - np.log(len(halves))
+    return bool(np.mean(gains) > LEAST_GAIN and evidence > LEAST_EVIDENCE)
 
 
 def _kinds(residuals: Residuals, noise: str, likelihood: str) -> list[Kind]:
@@ -201,19 +208,32 @@ def _kinds(residuals: Residuals, noise: str, likelihood: str) -> list[Kind]:
 
 def _kind_of_field(residuals: Residuals, of_all: bool) -> Kind | None:
     """The kind with the field that the residuals show; None where they show none."""
-    cells, rows = Cells.of(residuals.X), np.arange(len(residuals.values))
-    values, variances = cell_values(np.zeros(len(rows)), residuals.values, *residuals.split(of_all), cells, rows)
-    kernel = choose_kernel(cells, values, variances)
-    return None if kernel is None else Kind(of_all, False, True, cells, kernel)
+    terms = choose_terms(residuals.X, residuals.values, *residuals.split(of_all))
+    return Kind(of_all, False, True, terms) if terms else None
 
 
-def learn_anew(residuals: Residuals, kind: Kind) -> NoiseModel:
-    """Noise model of a kind that was chosen for other residuals; a field has cells and kernel of these."""
-    if kind.kernel is not None:
+def learn_anew(residuals: Residuals, kind: Kind) -> tuple[NoiseModel, Floats]:
+    """Noise model of a kind that was chosen for other residuals, and squared scales (n,) for calibration.
+
+    A field has the terms of these residuals. It follows them, if only a little, so that tails are told, and scales
+    stated, by fields that have not seen the residual in question.
+    """
+    if kind.terms:
         kind = replace(
             _kind_of_field(residuals, kind.of_all) or Kind(kind.of_all, has_factor=True), is_student=kind.is_student
         )
-    return learn(residuals, kind)
+    model = learn(residuals, kind)
+    if model.field is None:
+        return model, model.squared_scale(residuals.X, residuals.variance, residuals.noise)
+    rest, size = residuals.split(kind.of_all)
+    unseen, n = np.empty(len(size)), len(size)
+    for own in np.array_split(np.random.RandomState(0).permutation(n), FOLDS):
+        others = np.setdiff1d(np.arange(n), own)
+        unseen[own] = fit_terms(residuals.X, residuals.values, rest, size, kind.terms, others)(residuals.X[own])
+    unseen += np.mean(model.field(residuals.X)) - np.mean(unseen)
+    size = size * np.exp(unseen)
+    factor, dof = fit_tails(residuals.values, rest, size, kind.is_student)
+    return replace(model, factor=factor, dof=dof), rest + factor * size
 
 
 def learn(residuals: Residuals, kind: Kind, rows: Integers | None = None) -> NoiseModel:
@@ -223,23 +243,27 @@ def learn(residuals: Residuals, kind: Kind, rows: Integers | None = None) -> Noi
         return NoiseModel()
     rest, size = residuals.split(kind.of_all)
     field = None
-    if kind.kernel is not None and kind.cells is not None:
-        field = fit_field(residuals.X, residuals.values, rest, size, kind.cells, kind.kernel, rows)
+    if kind.terms:
+        field = fit_terms(residuals.X, residuals.values, rest, size, kind.terms, rows)
         size = size * np.exp(field(residuals.X))
     factor, dof = fit_tails(residuals.values[rows], rest[rows], size[rows], kind.is_student)
     return NoiseModel(factor, dof, field, kind.of_all)
 
 
-def calibrated(model: NoiseModel, residuals: Residuals) -> NoiseModel:
-    """The model with probabilities corrected by residuals, where those show that intervals are off.
+def calibrated(model: NoiseModel, residuals: Floats, squared_scales: Floats) -> NoiseModel:
+    """The model with probabilities corrected by residuals (n,), where those show that they are off.
 
-    A plain model is given the benefit of the doubt; one that is not was learnt from these residuals anyway.
+    `squared_scales` (n,) are what the model states of them. A plain model is given the benefit of the doubt; one that
+    is not was learnt from these residuals anyway, and its quantiles are looked at as well as its intervals.
     """
-    scores, n = residuals.scores(model), len(residuals.values)
-    allowed = SIGNIFICANT if model.is_plain else 1.0
-    for level in LEVELS:
-        coverage = float(np.mean(np.abs(scores) <= ndtri(0.5 + level / 2)))
-        if abs(coverage - level) > max(OFF, allowed * np.sqrt(level * (1 - level) / n)):
+    scores = scores_of(residuals / np.sqrt(np.maximum(squared_scales, np.finfo(np.float64).tiny)), model.dof)
+    checks = [(np.abs(scores) <= ndtri(0.5 + level / 2), level) for level in LEVELS]
+    allowed = SIGNIFICANT
+    if not model.is_plain:
+        checks += [(scores <= ndtri(level), level) for level in QUANTILES]
+        allowed = 1.0
+    for held, level in checks:
+        if abs(float(np.mean(held)) - level) > max(OFF, allowed * np.sqrt(level * (1 - level) / len(scores))):
             return replace(model, calibration=Calibration.of(scores))
     return model
 

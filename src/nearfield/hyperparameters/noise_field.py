@@ -5,11 +5,16 @@ single ones from deciding, is an observation of the logarithm of the variance, a
 the cells smooths them. (An average of logarithms of squared residuals would do the same with two and a half times the
 error variance.) Of the variance of a residual only a share :math:`\rho` is noise, the rest being the function's own
 uncertainty: a cell counts by the sum of :math:`\rho^2`, and sizes are found again around each result.
+
+One length scale does not fit town and country: what the map leaves is fitted again in ranks, where distances count by
+the data between. And cells of many columns tell next to nothing: with more than three, functions of single columns come
+first. So a field is a sum of terms, found one after the other by the same means, each of what the others left.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -20,6 +25,9 @@ from ..common.types import Floats, Integers
 from ..kernels import Kernel
 
 MOST_CELLS, CELL_POINTS = 400, 30
+MOST_COLUMN_CELLS = 64  # of a function of one column
+MAP_COLUMNS = 3  # at most, that cells divide well
+MARKS = 33  # quantiles that ranks are interpolated between
 LEAST_CELLS = 4  # that make a field
 SCALES, SHARES = (1.0, 1 / 3), (0.6, 0.4)  # fields are rough: two Gaussians, whose ratio is given
 VARIANCES = np.geomspace(0.02, 4.0, 6)  # of the logarithm, tried
@@ -33,6 +41,42 @@ MOST_EXCESS = 6.0  # of a cell, beside all
 
 
 @dataclass(frozen=True, eq=False)
+class Inputs:
+    """What of a point a field depends on: all of it, a column, or the ranks of all columns.
+
+    Attributes
+    ----------
+    column : int or None
+    marks : ndarray of shape (K, d) or None
+        Quantiles of the columns at equal steps of probability, between which ranks are interpolated.
+    """
+
+    column: int | None = None
+    marks: Floats | None = None
+
+    @classmethod
+    def ranks(cls, X: Floats) -> Inputs:
+        """Of points (n, d)."""
+        marks = np.quantile(X, np.linspace(0, 1, MARKS), axis=0)
+        step = 1e-9 * np.maximum(np.ptp(X, axis=0), np.finfo(np.float64).tiny)
+        return cls(marks=marks + step * np.arange(MARKS)[:, None])  # increasing, also where values are equal
+
+    def __call__(self, X: Floats) -> Floats:
+        """Points (m, d), one column of them (m, 1), or ranks (m, d) from 0 to 1."""
+        if self.marks is not None:
+            ranks = np.linspace(0, 1, len(self.marks))
+            return np.column_stack([np.interp(*pair, ranks) for pair in zip(X.T, self.marks.T, strict=True)])
+        return X if self.column is None else X[:, self.column : self.column + 1]
+
+    def takes(self, d: int) -> bool:
+        """Whether points may have `d` columns."""
+        return 0 <= (self.column or 0) < d and (self.marks is None or self.marks.shape[1] == d)
+
+
+ALL = Inputs()
+
+
+@dataclass(frozen=True, eq=False)
 class NoiseField:
     """Logarithm of the noise variance, less that of a constant, as a function of place.
 
@@ -43,20 +87,44 @@ class NoiseField:
     kernel : Kernel
     coefficients : ndarray of shape (M,)
     mean : float
+    inputs : Inputs
+        What of a point the field depends on; `X` are of these.
     """
 
     X: Floats
     kernel: Kernel
     coefficients: Floats
     mean: float
+    inputs: Inputs = ALL
 
     def __call__(self, X: Floats) -> Floats:
         """Logarithms (m,) at points (m, d)."""
-        result = np.empty(len(X))
+        X, result = self.inputs(X), np.empty(len(X))
         for start in range(0, len(X), 4096):
             chunk = slice(start, start + 4096)
             result[chunk] = self.mean + self.kernel(X[chunk], self.X) @ self.coefficients
         return np.clip(result, -MOST_LOG, MOST_LOG)
+
+    def takes(self, d: int) -> bool:
+        """Whether points have as many columns as the field needs."""
+        return self.inputs.takes(d) and self.X.shape[1] == (d if self.inputs.column is None else 1)
+
+
+@dataclass(frozen=True, eq=False)
+class FieldSum:
+    """The sum of several fields, of different inputs."""
+
+    terms: tuple[NoiseField, ...]
+
+    def __call__(self, X: Floats) -> Floats:
+        """Logarithms (m,) at points (m, d)."""
+        total = np.sum([term(X) for term in self.terms], axis=0)
+        result: Floats = np.clip(total, -MOST_LOG, MOST_LOG)
+        return result
+
+    def takes(self, d: int) -> bool:
+        """Whether points have as many columns as the fields need."""
+        return all(term.takes(d) for term in self.terms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +135,9 @@ class Cells:
     middles: Floats
 
     @classmethod
-    def of(cls, X: Floats) -> Cells:
-        """Of points (n, d): about equal numbers of them, at least some tens."""
-        size = max(CELL_POINTS, -(-len(X) // MOST_CELLS))
+    def of(cls, X: Floats, most: int = MOST_CELLS) -> Cells:
+        """Of points (n, d): about equal numbers of them, at least some tens, in `most` cells or not many more."""
+        size = max(CELL_POINTS, -(-len(X) // most))
         _, order, nodes, _ = KDTree(X, leaf_size=size).get_arrays()
         leaves = nodes[nodes["is_leaf"].astype(bool)]
         owner = np.empty(len(X), dtype=np.int64)
@@ -86,9 +154,10 @@ class Cells:
 
 def choose_kernel(cells: Cells, values: Floats, variances: Floats) -> Kernel | None:
     """Kernel of most likelihood for values (M,) of cells with error variances (M,); None where a constant is best."""
-    if len(cells.middles) < LEAST_CELLS:
+    places = np.unique(cells.middles, axis=0)  # a column may have few values, and several cells of one
+    if len(places) < LEAST_CELLS:
         return None
-    distances = cKDTree(cells.middles).query(cells.middles, 2)[0][:, 1]
+    distances = cKDTree(places).query(places, 2)[0][:, 1]
     near, far = max(float(np.median(distances)), 1e-12), float(np.max(np.ptp(cells.middles, axis=0)))
     best, kernel = _log_likelihood(None, values, variances), None
     for length in np.geomspace(near, max(far, 2 * near), N_LENGTHS):
@@ -98,6 +167,47 @@ def choose_kernel(cells: Cells, values: Floats, variances: Floats) -> Kernel | N
             if likelihood > best:
                 best, kernel = likelihood, _kernel(length, variance)
     return kernel
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """Of a field that is to be found: what it depends on, its cells, and its kernel."""
+
+    inputs: Inputs
+    cells: Cells
+    kernel: Kernel
+
+
+def choose_terms(X: Floats, residuals: Floats, latent: Floats, noise: Floats) -> tuple[Term, ...]:
+    """Terms of the field that residuals (n,) at points (n, d) show; none where a constant is best.
+
+    `latent` and `noise` (n,) are as `fit_field` takes them.
+    """
+    rows, d = np.arange(len(X)), X.shape[1]
+    terms: list[Term] = []
+    for inputs in (*map(Inputs, range(d if d > MAP_COLUMNS else 0)), ALL, Inputs.ranks(X)):
+        if inputs.marks is not None and not terms:
+            break  # a field that ranks alone show is not worth its time
+        Z = inputs(X)
+        cells = Cells.of(Z, MOST_CELLS if inputs.column is None else MOST_COLUMN_CELLS)
+        kernel = choose_kernel(cells, *cell_values(np.zeros(len(X)), residuals, latent, noise, cells, rows))
+        if kernel is not None:
+            terms.append(Term(inputs, cells, kernel))
+            noise = noise * np.exp(fit_field(Z, residuals, latent, noise, cells, kernel, rows)(Z))
+    return tuple(terms)
+
+
+def fit_terms(
+    X: Floats, residuals: Floats, latent: Floats, noise: Floats, terms: Sequence[Term], rows: Integers
+) -> NoiseField | FieldSum:
+    """The field of some terms, one after the other, from some rows (m,); arguments are those of `fit_field`."""
+    fields = []
+    for term in terms:
+        Z = term.inputs(X)
+        smooth = fit_field(Z, residuals, latent, noise, term.cells, term.kernel, rows)
+        noise = noise * np.exp(smooth(Z))
+        fields.append(replace(smooth, inputs=term.inputs))
+    return fields[0] if len(fields) == 1 else FieldSum(tuple(fields))
 
 
 def fit_field(

@@ -111,13 +111,14 @@ def settle(
         state = _without_outliers(state, few, refit)
     rows, residuals = few, state.residuals(few)
     kind = choose(residuals, noise, likelihood, rng)
-    model = NoiseModel()
+    model, scales = NoiseModel(), residuals.variance + residuals.noise
     if not kind.is_plain:
         rows, residuals = many, residuals if len(many) == len(few) else state.residuals(many)
-        model = learn_anew(residuals, kind)
+        model, scales = learn_anew(residuals, kind)
         if model.field is not None and not model.of_all:
-            state, residuals, model = _with_field(state, residuals, model, kind, few, many, refit)
-    return Settled(state.fitted, calibrated(model, residuals), state.changed_noise(), residuals, rows)
+            state, residuals, model, scales = _with_field(state, residuals, (model, scales), kind, few, many, refit)
+    model = calibrated(model, residuals.values, scales)
+    return Settled(state.fitted, model, state.changed_noise(), residuals, rows)
 
 
 def sample_rows(X: Floats, most: int, rng: np.random.RandomState) -> Integers:
@@ -230,20 +231,21 @@ def _precisions(residuals: Residuals) -> Floats | None:
 def _with_field(
     state: _State,
     residuals: Residuals,
-    model: NoiseModel,
+    learnt: tuple[NoiseModel, Floats],
     kind: Kind,
     few: Integers,
     many: Integers,
     refit: Refit,
-) -> tuple[_State, Residuals, NoiseModel]:
+) -> tuple[_State, Residuals, NoiseModel, Floats]:
     """Fitted again with noise of local size at the same kernel, as long as that makes left-out residuals likelier."""
+    model, scales = learnt
     for _ in range(FIELD_ROUNDS):
         factors = model.variance_factors(state.fitted.frame.points(state.data.X))
         if state.gain_of_factors(factors, model, few) < LEAST_GAIN:
             break
         state = state.with_factors(factors, refit)
         residuals = state.residuals(many)
-        model = learn_anew(residuals, kind)
+        model, scales = learn_anew(residuals, kind)
         if model.field is None:
             break
-    return state, residuals, model
+    return state, residuals, model, scales

@@ -316,6 +316,13 @@ def _is_noise_field(f: Any) -> bool:
     return bool(fits and f.kernel.length_scales.shape[1] in (1, f.X.shape[1]))
 
 
+def _are_inputs(f: Any) -> bool:
+    if f.marks is None:
+        return True
+    fits = f.marks.ndim == 2 and len(f.marks) >= 2 and f.marks.shape[1] and f.column is None
+    return bool(fits and (np.diff(f.marks, axis=0) > 0).all())
+
+
 def _is_calibration(f: Any) -> bool:
     J = len(np.atleast_1d(f.stated))
     fits = f.stated.shape == f.held.shape == (J,) and J >= 2
@@ -344,6 +351,8 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "Target": lambda f: f.kind in KINDS[:-1] and are_positive(f.unit) and 0 <= f.power <= 2,
     "NoiseModel": _is_noise_model,
     "NoiseField": _is_noise_field,
+    "Inputs": _are_inputs,
+    "FieldSum": lambda f: len(f.terms) >= 2,
     "Calibration": _is_calibration,
     "TaylorMap": _are_monomials,
     "MaclaurinMap": lambda f: all(weight >= 0 for weight, _ in f.sketches),

@@ -28,7 +28,7 @@ from ..features.sketch import DenseSketch, TensorSRHT
 from ..features.taylor import TaylorMap, from_exponents
 from ..hyperparameters.learned import Learned, OnBound
 from ..hyperparameters.noise import NoiseModel
-from ..hyperparameters.noise_field import NoiseField
+from ..hyperparameters.noise_field import FieldSum, Inputs, NoiseField
 from ..kernels import Kernel
 from ..local.centers import Lattice, Placement
 from ..local.depth import Depth
@@ -99,7 +99,7 @@ _KINDS = {
         *map(
             _plain, (Kernel, OnBound, Learned, Plan, Report, Statistics, Lattice, Placement, Depth, MomentSums, Sphere)
         ),
-        *map(_plain, (DomainFeatures, GlobalPart, NoiseModel, NoiseField, Calibration)),
+        *map(_plain, (DomainFeatures, GlobalPart, NoiseModel, NoiseField, FieldSum, Inputs, Calibration)),
         *map(_plain, (Term, Design, Encoding, Roles, Coefficients)),
         *map(_plain, (MaclaurinMap, DenseSketch, TensorSRHT, DenseFrequencies, StructuredFrequencies)),
         _Kind(Target, _fields_of_target, Target),

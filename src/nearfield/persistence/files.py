@@ -515,7 +515,7 @@ def _check_local(model: Any, parts: dict[str, Any]) -> None:
     require(model.spacing_ is None or placement.spacing is not None)
     stated, noise = getattr(model, "_stated_noise", None), getattr(model, "noise_model_", None)
     require(stated is None or (stated.shape == (len(data.X),) and are_positive(stated)))
-    require(noise is None or noise.field is None or noise.field.X.shape[1] == d)
+    require(noise is None or noise.field is None or noise.field.takes(d))
     n_further = 0 if part is None else part.n_further
     if plan.features is not None:
         D = plan.features.n_components
