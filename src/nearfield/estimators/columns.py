@@ -63,6 +63,8 @@ class Encoding:
 
     def encode(self, X: Any) -> Floats:
         """Numbers (m, n_columns) of a table or an array with as many columns."""
+        if isinstance(X, np.ndarray) and X.dtype.kind == "f" and not self.levels and np.isfinite(X).all():
+            return X.astype(np.float64) * np.isin(np.arange(self.n_columns), self.used)  # all at once
         points = np.zeros((_n_rows(X), self.n_columns))
         for j in self.used:
             values, levels = column_of(X, j), self.levels_of(j)

@@ -168,9 +168,12 @@ class WithDrift:
         """Drift columns (n, p) of rows (n, n_features); None where the drift has none."""
         return None if self._roles is None else self._roles.columns(X)
 
-    def _known_mean(self, X: Array) -> Floats | None:
-        """What was taken out of the targets at rows (m, n_features), besides their mean: (m, k), or None."""
-        F = self._drift_columns(X)
+    def _known_mean(self, X: Array, F: Floats | None = None) -> Floats | None:
+        """What was taken out of the targets at rows (m, n_features), besides their mean: (m, k), or None.
+
+        `F` (m, p) are their drift columns, where these were made before.
+        """
+        F = self._drift_columns(X) if F is None else F
         known = None if F is None or self._trend is None else F @ self._trend
         if self._mean_rows is None or self._roles is None:
             return known
@@ -218,7 +221,8 @@ class WithDrift:
         root = np.ones((len(F), 1)) if weights is None else np.sqrt(weights)[:, None]
         self._trend = np.zeros((F.shape[1], y.shape[1]))
         p = 0 if self._roles is None else self._roles.n_drift
-        self._trend[:p] = np.linalg.lstsq(F[:, :p] * root, y * root, rcond=None)[0]
+        drift = F[:, :p] * root
+        self._trend[:p] = np.linalg.lstsq(drift.T @ drift, drift.T @ (y * root), rcond=None)[0]  # near enough
         return y - F @ self._trend, F
 
     def _mean_of(self, y: Array, weights: Array | None) -> Array:

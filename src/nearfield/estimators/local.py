@@ -528,7 +528,7 @@ class LocalGPRegressor(LearntNoise):
             return observed.mean, (observed if include_noise else self._distribution_at(X, False)).std
         drift = self._drift_columns(X)
         mean, variance = self._fitted.predict(self._inner(X), return_std, bool(self.blend), drift)
-        mean = self._shaped(mean, self._known_mean(X))
+        mean = self._shaped(mean, self._known_mean(X, drift))
         return (mean, self._std(variance, include_noise)) if return_std else mean
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None, include_noise: bool = False) -> Floats:

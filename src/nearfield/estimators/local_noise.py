@@ -199,7 +199,9 @@ class LearntNoise(GPRegressor):
     def _moments(self, X: Any) -> tuple[Any, Any]:
         drift = self._drift_columns(X)
         mean, variance = self._fitted.predict(self._inner(X), True, bool(self.blend), drift)
-        return self._shaped(mean, self._known_mean(X)), namespace(variance).clip(self._finite(variance), 0.0, None)
+        return self._shaped(mean, self._known_mean(X, drift)), namespace(variance).clip(
+            self._finite(variance), 0.0, None
+        )
 
     def _distribution(self, X: Floats, mean: Floats, variance: Floats, noise: Floats | None) -> PredictiveDistribution:
         points = self._fitted.frame.points(self._inner(X))

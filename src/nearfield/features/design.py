@@ -17,6 +17,7 @@ from scipy import sparse
 from ..common.types import Floats
 
 INTERCEPT = "intercept"
+CLEARLY = 1e-6  # least eigenvalue of the products of scaled columns, from where on nothing need be looked at closely
 DEPENDENT = 1e-9  # of its size is left of a column that others explain
 
 
@@ -62,12 +63,15 @@ class Design:
     def __call__(self, points: Floats) -> Floats:
         """Drift columns (m, p) of rows (m, n_features)."""
         result = np.ones((len(points), len(self.terms)))
+        plain = [i for i, term in enumerate(self.terms) if len(term.columns) == 1 and term.level < 0]
+        columns = [self.terms[i].columns[0] for i in plain]
+        result[:, plain] = (points[:, columns] - self.middle[columns]) / self.unit[columns]  # all at once
         for i, term in enumerate(self.terms):
             if term.level >= 0:
                 result[:, i] = points[:, term.columns[0]] == term.level
-                continue
-            for j in term.columns:
-                result[:, i] *= (points[:, j] - self.middle[j]) / self.unit[j]
+            elif len(term.columns) > 1:
+                for j in term.columns:
+                    result[:, i] *= (points[:, j] - self.middle[j]) / self.unit[j]
         return result
 
     @property
@@ -203,6 +207,8 @@ def _product(names: Sequence[str], chosen: tuple[int, ...]) -> str:
 def dependent_columns(F: Floats) -> list[DependentColumn]:
     """The columns of `F` (n, p) that are combinations of others before them, and of which."""
     sizes = np.linalg.norm(F, axis=0)
+    if _clearly_independent(F, sizes):
+        return []
     basis, kept, found = np.empty((len(F), 0)), [], []
     for j in range(F.shape[1]):
         column = F[:, j] / (sizes[j] or 1.0)
@@ -217,3 +223,11 @@ def dependent_columns(F: Floats) -> list[DependentColumn]:
         others = tuple(kept[i] for i in np.flatnonzero(np.abs(shares) > 1e-6))
         found.append(DependentColumn(j, others))
     return found
+
+
+def _clearly_independent(F: Floats, sizes: Floats) -> bool:
+    """Whether products of the columns tell that none follows from others: far quicker, with half of the digits."""
+    if not (sizes > 0).all() or F.shape[1] >= len(F):
+        return False
+    correlations = (F.T @ F) / np.outer(sizes, sizes)
+    return bool(np.linalg.eigvalsh(correlations)[0] > CLEARLY)

@@ -160,6 +160,12 @@ def squared_distances(X: Array, Y: Array) -> Array:
     # Squares are expanded for speed; around a common centre, so that nearby points keep their digits.
     center = xp.mean(Y, axis=-2, keepdims=True)
     X, Y = X - center, Y - center
-    squares = xp.sum(X * X, axis=-1)[..., :, None] + xp.sum(Y * Y, axis=-1)[..., None, :]
-    distances = squares - 2 * (X @ xp.matrix_transpose(Y))
+    of_rows, of_columns = xp.sum(X * X, axis=-1)[..., :, None], xp.sum(Y * Y, axis=-1)[..., None, :]
+    products = X @ xp.matrix_transpose(Y)
+    if isinstance(products, np.ndarray):  # these matrices are what takes the time
+        products *= -2
+        products += of_rows
+        products += of_columns
+        return np.maximum(products, 0.0, out=products)
+    distances = of_rows + of_columns - 2 * products
     return xp.where(distances > 0, distances, xp.zeros_like(distances))

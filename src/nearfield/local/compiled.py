@@ -13,6 +13,7 @@ import numba
 import numpy as np
 
 MOST_NEAR = 256  # centres that may be looked at for a test point
+FEW_TARGETS = 4  # up to which targets are gone through one after the other, and beyond side by side
 _BLOCK = 8  # points that are summed together, so that each moment is fetched and stored once for all of them
 
 
@@ -134,16 +135,32 @@ def _add_products(U: Any, w: Any, V: Any, limits: Any, M: Any) -> None:
 
 
 @numba.njit(**_options)
+def _add_to_targets(U: Any, V: Any, Y: Any, limits: Any, B: Any) -> None:
+    """Add `u v' y` of a block of points, with targets `Y` (block, k) times weights, to `B` (f1, f2, k)."""
+    for q in range(len(limits)):
+        for r in range(limits[q]):
+            a0, a1, a2, a3 = U[q, 0] * V[0, r], U[q, 1] * V[1, r], U[q, 2] * V[2, r], U[q, 3] * V[3, r]
+            a4, a5, a6, a7 = U[q, 4] * V[4, r], U[q, 5] * V[5, r], U[q, 6] * V[6, r], U[q, 7] * V[7, r]
+            for j in range(Y.shape[1]):
+                B[q, r, j] += (
+                    a0 * Y[0, j] + a1 * Y[1, j] + a2 * Y[2, j] + a3 * Y[3, j]
+                    + a4 * Y[4, j] + a5 * Y[5, j] + a6 * Y[6, j] + a7 * Y[7, j]
+                )  # fmt: skip
+
+
+@numba.njit(**_options)
 def _add(
     X: Any, y: Any, noise: Any, center: Any, unit: Any, near: Any, n_first: int, degree: int, correction: float,
     parents1: Any, variables1: Any, steps1: Any, parents2: Any, variables2: Any, steps2: Any,
     limits: Any, feature_limits: Any, M: Any, B: Any, targets: Any,
 ) -> float:  # fmt: skip
-    """Add points to the moments (n1, n2), the products with targets (k, f1, f2) and the products of targets (k, k).
+    """Add points to the moments (n1, n2), the products with targets, and the products of targets (k, k).
 
-    Returns the sum of the logarithms of their weights.
+    Products with targets have shape (k, f1, f2), or (f1, f2, k) where there are more than `FEW_TARGETS`. Returns the
+    sum of the logarithms of the weights.
     """
     d, k, n1, n2 = X.shape[1], y.shape[1], len(parents1), len(parents2)
+    Y = np.zeros((_BLOCK, k))
     U, V, columns = np.empty((n1, _BLOCK)), np.empty((_BLOCK, n2)), np.empty((n2, _BLOCK))
     w, root, w_root = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
     z, squares, term, total = np.empty((d, _BLOCK)), np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
@@ -170,17 +187,25 @@ def _add(
                 w[b] = 1.0 / (noise[i] + correction * max(1.0 - total[b] * root[b] * root[b], 0.0))
                 log_weight += np.log(w[b])
                 for j in range(k):
+                    value = w[b] * y[i, j]
                     for m in range(k):
-                        targets[j, m] += w[b] * y[i, j] * y[i, m]
+                        targets[j, m] += value * y[i, m]
         _monomials_of_block(z[:n_first], parents1, variables1, steps1, U)
         _monomials_of_block(z[n_first:], parents2, variables2, steps2, columns)
         for b in range(_BLOCK):
             for r in range(n2):
                 V[b, r] = columns[r, b]
-        for j in range(k):
+        if k > FEW_TARGETS:
             for b in range(_BLOCK):
-                w_root[b] = w[b] * root[b] * y[near[start + min(b, size - 1)], j]
-            _add_products(U, w_root, V, feature_limits, B[j])
+                factor, i = w[b] * root[b], near[start + min(b, size - 1)]
+                for j in range(k):
+                    Y[b, j] = factor * y[i, j]
+            _add_to_targets(U, V, Y, feature_limits, B)
+        else:
+            for j in range(k):
+                for b in range(_BLOCK):
+                    w_root[b] = w[b] * root[b] * y[near[start + min(b, size - 1)], j]
+                _add_products(U, w_root, V, feature_limits, B[j])
         for b in range(_BLOCK):
             w[b] *= root[b] * root[b]
         _add_products(U, w, V, limits, M)
@@ -240,7 +265,8 @@ def fit(
     first, last = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
     near = np.empty(max(counts.max(), 1), dtype=np.int64)
     f1, f2 = len(feature_limits), feature_limits[0]
-    B, right, solution = np.empty((k, f1, f2)), np.empty(D), np.empty(D)
+    B = np.empty((f1, f2, k)) if k > FEW_TARGETS else np.empty((k, f1, f2))
+    right, solution = np.empty(D), np.empty(D)
     A, L = np.empty((D, D)), np.empty((D, D))
     for c in range(len(centers)):
         _find(centers[c], radius, X, keys, low, side, extent, first, last, near)
@@ -256,8 +282,9 @@ def fit(
                 A[i, j] = factor[entry] * table[index[entry]]
                 entry += 1
             A[i, i] += precision[i]
+            q, r = places[i] // f2, places[i] % f2
             for j in range(k):
-                cross[c, i, j] = feature_factor[i] * B[j, places[i] // f2, places[i] % f2]
+                cross[c, i, j] = feature_factor[i] * (B[q, r, j] if k > FEW_TARGETS else B[j, q, r])
         failed[c] = not _invert(A, L)
         if failed[c]:
             continue
@@ -289,9 +316,11 @@ def predict(
 ) -> None:  # fmt: skip
     """Means (m, k) and variances (m,) at points, by the centres near each, blended up to `close` times the nearest.
 
+    `grids` are coefficients (C, k, f1, f2), or (C, f1, f2, k) where there are more than `FEW_TARGETS`.
     Points without a centre in reach, or with one that has no moments, are `left` (m,).
     """
-    d, k, n1, n2 = points.shape[1], grids.shape[1], len(parents1), len(parents2)
+    d, k, n1, n2 = points.shape[1], mean.shape[1], len(parents1), len(parents2)
+    forms = np.empty(k)
     first, last = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
     near, squares = np.empty(MOST_NEAR, dtype=np.int64), np.empty(MOST_NEAR)
     z, u, v = np.empty(d), np.empty(n1), np.empty(n2)
@@ -346,6 +375,16 @@ def predict(
             if correction > 0.0:
                 form = min(form + correction * _lacking(square, root, degree), variance)
             variances[i] += weight * form
+            if k > FEW_TARGETS:
+                forms[:] = 0.0
+                for q in range(len(feature_limits)):
+                    for r in range(feature_limits[q]):
+                        value = u[q] * v[r]
+                        for j in range(k):
+                            forms[j] += value * grids[c, q, r, j]
+                for j in range(k):
+                    mean[i, j] += weight * root * forms[j]
+                continue
             for j in range(k):
                 form = 0.0
                 for q in range(len(feature_limits)):

@@ -156,13 +156,16 @@ def predict(
     tables, gaussian, k = _Tables.of(plan, moments), moments.gaussians[0], models[0].coefficients.shape[1]
     is_solved = np.array([isinstance(model, MomentModel) for model in models])[cells.order]
     shape = gaussian.monomials.shape
-    grids, polynomials = np.zeros((len(models), k, shape[0] * shape[1])), np.zeros((len(models), moments.n_moments))
+    grids, polynomials = np.zeros((len(models), shape[0] * shape[1], k)), np.zeros((len(models), moments.n_moments))
     for i, c in enumerate(cells.order.tolist()):
         model = models[c]
         if isinstance(model, MomentModel):
-            grids[i][:, gaussian.places] = (gaussian.factor[:, None] * model.coefficients).T
+            grids[i][gaussian.places] = gaussian.factor[:, None] * model.coefficients
             polynomials[i] = model.polynomial
-    forms = grids.reshape(len(models), k, *shape), polynomials.reshape(len(models), *moments.pairs[0].monomials.shape)
+    of_targets = grids.reshape(len(models), *shape, k)
+    if k <= loops.FEW_TARGETS:
+        of_targets = np.ascontiguousarray(np.moveaxis(of_targets, 3, 1))
+    forms = of_targets, polynomials.reshape(len(models), *moments.pairs[0].monomials.shape)
     order = np.argsort(keys_of(X, cells.low, cells.side, cells.extent), kind="stable")
     mean, variance, left = np.empty((len(X), k)), np.empty(len(X)), np.empty(len(X), dtype=bool)
 

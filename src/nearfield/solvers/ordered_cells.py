@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 from sklearn.neighbors import KDTree
 
 from ..common.threads import n_threads
-from ..common.types import Floats, Integers
+from ..common.types import Booleans, Floats, Integers
 
 
 class OrderedCell(NamedTuple):
@@ -51,10 +51,37 @@ def ordered_cells(
 
 def _leaves(X: Floats, cell_points: int) -> list[Integers]:
     """Cells of about equal numbers of points."""
+    order, starts, stops = _leaf_runs(X, cell_points)
+    return [order[start:stop] for start, stop in zip(starts, stops, strict=True)]
+
+
+def _leaf_runs(X: Floats, cell_points: int) -> tuple[Integers, Integers, Integers]:
+    """The same as runs of an order of the points: it, and where cells start and stop in it."""
     _, order, nodes, _ = KDTree(X, leaf_size=max(cell_points // 2, 1)).get_arrays()  # which hold up to twice as many
     is_leaf = nodes["is_leaf"].astype(bool)
-    bounds = zip(nodes["idx_start"][is_leaf], nodes["idx_end"][is_leaf], strict=True)
-    return [np.asarray(order[start:stop]) for start, stop in bounds]
+    return np.asarray(order), nodes["idx_start"][is_leaf], nodes["idx_end"][is_leaf]
+
+
+def equal_cells(X: Floats, cell_points: int, rng: np.random.RandomState) -> tuple[Integers, Booleans]:
+    """Cells (C, m) of at most `cell_points` of the points (n, d), in random order, and which lack a point, (C,).
+
+    The last point of those that do is there twice.
+    """
+    order, starts, stops = _leaf_runs(X, cell_points)  # whose numbers of points differ by one at most
+    sizes = stops - starts
+    shuffled = rng.permutation(len(starts))
+    within = np.minimum(np.arange(sizes.max()), sizes[:, None] - 1)
+    return order[(starts[:, None] + within)[shuffled]], (sizes < sizes.max())[shuffled]
+
+
+def nearest_earlier_cells(middles: Floats, count: int, n_jobs: int | None) -> Integers:
+    """Of cells in their order, the `count` whose middles are nearest among earlier ones: (C, count).
+
+    The first `count` cells have fewer before them; their rows say nothing.
+    """
+    numbers = np.arange(len(middles))
+    nearest = _earlier(middles, list(numbers[:, None]), numbers[count:], count, 0, n_jobs)
+    return np.array([*([numbers[:count]] * count), *nearest])
 
 
 def _earlier(
