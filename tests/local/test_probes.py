@@ -324,3 +324,11 @@ def test_averages_of_points_on_a_sheet_are_as_many_as_may_be(d):
     sample = thinned(TrainingSet.of(X, np.ones((20_000, 1)), np.full(20_000, 0.1)))
     assert probes.MAX_AVERAGES / 2 <= len(sample.X) <= probes.MAX_AVERAGES
     assert sample.counts.sum() == 20_000
+
+
+def test_fewer_points_than_neighbours_asked_for_are_all_taken():
+    probed = neighbourhoods_of(training())[0]
+    n = len(probed.sample.X)
+    for count in (n, n + 1):
+        plan = Plan(KERNEL, None, None, count=count)
+        np.testing.assert_array_equal(np.sort(probed.near(plan, probed.probes[0])), np.arange(n))

@@ -197,6 +197,8 @@ class ProbeNeighbourhood:
         within = np.flatnonzero(distances <= (plan.radius or 0.0) ** 2)
         if plan.count is None or len(within) >= plan.count:
             return within
+        if plan.count >= len(distances):  # where points coincide, fewer may be known than are asked for
+            return np.arange(len(distances))
         nearest: Integers = np.argpartition(distances, plan.count - 1)[: plan.count]
         return nearest
 
