@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from ..solvers.kernel_space import KernelSpace
 from ..solvers.statistics import Statistics, total
 from . import cells
 from .cells import Neighbourhoods
+from .moments import MomentModels, moments_of
 
 GROWTH = 1.25  # neighbourhoods of a batch differ by at most this factor,
 LEAST_SHARE = 0.05  # unless there are so few of them that it does not matter
@@ -59,7 +61,7 @@ class Batch:
     """Models of some centres, side by side."""
 
     members: Integers  # (B,): which centres
-    models: FeatureSpace | KernelSpace  # theirs; the arrays have a leading dimension of B
+    models: MomentModels | FeatureSpace | KernelSpace  # theirs; the arrays have a leading dimension of B
 
     @property
     def n_bytes(self) -> int:
@@ -161,13 +163,24 @@ def _padded(
 
 def _fit_features(
     plan: Plan, data: TensorSet, centers: Tensor, near: Neighbourhoods, rows: Tensor, width: int
-) -> FeatureSpace:
+) -> MomentModels | FeatureSpace:
+    moments = moments_of(plan, centers)
+    if moments is not None:
+        parts = (
+            moments.sums(plan, *_padded(data, centers, near, rows, _group_size(width, offset), offset))
+            for offset in range(0, max(width, 1), GROUP)
+        )
+        return moments.solved(plan, reduce(add, parts))
+
     def sums(offset: int) -> Statistics:
-        size = cells.rounded_up(min(width - offset, GROUP), 16)
-        Z, y, noise, real = _padded(data, centers, near, rows, size, offset)
+        Z, y, noise, real = _padded(data, centers, near, rows, _group_size(width, offset), offset)
         return Statistics.of_weighted(*weighted(plan, Z, y, noise, real=real))
 
     return from_statistics(plan, total(sums(offset) for offset in range(0, max(width, 1), GROUP)))
+
+
+def _group_size(width: int, offset: int) -> int:
+    return cells.rounded_up(min(width - offset, GROUP), 16)
 
 
 def _fit_kernel(
@@ -192,13 +205,23 @@ def predict(
         start = first[row] + TILE * (
             torch.arange(len(row), device=X.device) - (torch.cumsum(n_tiles, 0) - n_tiles)[row]
         )
-        D = batch.models.coefficients.shape[-2]
-        for part in batches(len(row), max(int(_ROOM / (D * (D + 3 * TILE))), 1)):
+        for part in batches(len(row), max(int(_ROOM / _numbers_per_tile(batch)), 1)):
             places = start[part, None] + torch.arange(TILE, device=X.device)
             real = places < last[row[part], None]
             points = order[places.clamp(max=len(X) - 1)]
             Z = columns[:, points] - middles[:, members[row[part]], None]
-            m, v = mean_and_variance(plan, batch.models.take(row[part]), Z.movedim(0, -1))
+            chosen_models, Z = batch.models.take(row[part]), Z.movedim(0, -1)
+            if isinstance(chosen_models, MomentModels):
+                m, v = chosen_models.mean_and_variance(plan, Z)
+            else:
+                m, v = mean_and_variance(plan, chosen_models, Z)
             chosen = points[real]
             mean[chosen], variance[chosen] = m[real], v[real]
     return mean, variance
+
+
+def _numbers_per_tile(batch: Batch) -> int:
+    if isinstance(batch.models, MomentModels):
+        return TILE * batch.models.n_numbers
+    D = int(batch.models.coefficients.shape[-2])
+    return D * (D + 3 * TILE)
