@@ -193,7 +193,8 @@ def predict(
     plan: Plan, fitted: Iterator[Batch], centers: Tensor, X: Tensor, owner: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:
     """Means (m, k) and variances (m,) at `X`, each point by the model of its centre `owner`."""
-    mean, variance = X.new_zeros((len(X), k)), X.new_full((len(X),), plan.kernel.variance)
+    # One row more, for what is not real: to leave it out would mean to wait for the device.
+    mean, variance = X.new_zeros((len(X) + 1, k)), X.new_full((len(X) + 1,), plan.kernel.variance)
     owners, order = torch.sort(owner)
     bounds = torch.searchsorted(owners, torch.arange(len(centers) + 1, device=X.device))
     columns, middles = X.mT.contiguous(), centers.mT
@@ -215,13 +216,13 @@ def predict(
                 m, v = chosen_models.mean_and_variance(plan, Z)
             else:
                 m, v = mean_and_variance(plan, chosen_models, Z)
-            chosen = points[real]
-            mean[chosen], variance[chosen] = m[real], v[real]
-    return mean, variance
+            targets = torch.where(real, points, len(X)).flatten()
+            mean[targets], variance[targets] = m.flatten(0, 1), v.flatten()
+    return mean[:-1], variance[:-1]
 
 
 def _numbers_per_tile(batch: Batch) -> int:
     if isinstance(batch.models, MomentModels):
-        return TILE * batch.models.n_numbers
+        return batch.models.n_numbers(TILE)
     D = int(batch.models.coefficients.shape[-2])
     return D * (D + 3 * TILE)

@@ -35,7 +35,9 @@ class TensorMoments:
         The moment of each entry of the Gram matrix.
     factor : tensor of shape (D * D,)
         And what it is multiplied by.
-    to_polynomial : tensor of shape (D * D, n_moments)
+    used : tensor of shape (U,)
+        Moments that there are entries of.
+    to_polynomial : tensor of shape (D * D, U)
         From the entries of an inverse to the coefficients of the polynomial of the variance.
     places, factors : tuples of tensors
         Of the Gaussians; see `local.moments.Gaussian`.
@@ -44,6 +46,7 @@ class TensorMoments:
     moments: MomentMap
     index: Tensor
     factor: Tensor
+    used: Tensor
     to_polynomial: Tensor
     places: tuple[Tensor, ...]
     factors: tuple[Tensor, ...]
@@ -54,12 +57,16 @@ class TensorMoments:
         lower = np.tril(np.ones_like(moments.factor, dtype=bool))
         index = np.where(lower, moments.index, moments.index.T).ravel()
         factor = np.where(lower, moments.factor, moments.factor.T).ravel()
-        polynomial = np.zeros((len(index), moments.n_moments))
-        polynomial[np.arange(len(index)), index] = factor
-        arrays = [g.places for g in moments.gaussians], [g.factor for g in moments.gaussians]
-        places, factors = (tuple(torch.as_tensor(a, device=device) for a in each) for each in arrays)
-        index, factor, polynomial = (torch.as_tensor(each, device=device) for each in (index, factor, polynomial))
-        return cls(moments, index, factor, polynomial, places, factors)
+        used, rank = np.unique(index, return_inverse=True)
+        polynomial = np.zeros((len(index), len(used)))
+        polynomial[np.arange(len(index)), rank] = factor
+        places, factors = (
+            tuple(torch.as_tensor(array, device=device) for array in each)
+            for each in ([g.places for g in moments.gaussians], [g.factor for g in moments.gaussians])
+        )
+        arrays = index, factor, used, polynomial
+        index, factor, used, polynomial = (torch.as_tensor(each, device=device) for each in arrays)
+        return cls(moments, index, factor, used, polynomial, places, factors)
 
     def sums(self, plan: Plan, Z: Tensor, y: Tensor, noise: Tensor, real: Tensor) -> MomentSums:
         """Sums over points (B, n, d) with targets (B, n, k + 1) and noise (B, n), of those that are `real` (B, n)."""
@@ -91,7 +98,8 @@ class TensorMoments:
         statistics = Statistics(gram, sums.cross, sums.targets, sums.log_weight, sums.n)
         model = FeatureSpace.from_statistics(statistics, plan.features.precision, FEATURE_MATRIX)
         whitener = model.factor.inverse  # type: ignore[union-attr]
-        polynomials = (whitener.mT @ whitener).reshape(-1, D * D) @ self.to_polynomial
+        polynomials = gram.new_zeros((len(gram), self.moments.n_moments))
+        polynomials[:, self.used] = (whitener.mT @ whitener).reshape(-1, D * D) @ self.to_polynomial
         grids = []
         for gaussian, places, factor in zip(self.moments.gaussians, self.places, self.factors, strict=True):
             first, second = gaussian.monomials.shape
@@ -131,10 +139,9 @@ class MomentModels:
         grids = tuple(grid[chosen] for grid in self.grids)
         return replace(self, coefficients=self.coefficients[:0], grids=grids, polynomials=self.polynomials[chosen])
 
-    @property
-    def n_numbers(self) -> int:
-        """That a model takes, and a point that it is asked for."""
-        return 4 * (self.moments.n_moments + self.moments.n_rows)
+    def n_numbers(self, n_points: int) -> int:
+        """That a model takes which is asked for so many points."""
+        return 2 * self.moments.n_moments + 3 * n_points * self.moments.n_rows
 
     @property
     def n_bytes(self) -> int:
@@ -159,9 +166,20 @@ def _rows(
     monomials: Monomials, Z: Tensor, unit: Any, rate: float, factor: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Monomials (B, ., n) of both halves of points (B, n, d), those of the first times a factor (B, n)."""
-    S = Z / torch.as_tensor(unit, dtype=Z.dtype, device=Z.device)
+    S = Z / Z.new_tensor(unit)
     first, second = S[..., : monomials.n_first], S[..., monomials.n_first :]
     decay = torch.exp(-rate * first.square().sum(dim=-1))
-    A = taylor.monomial_rows(monomials.halves[0], first, decay if factor is None else decay * factor)
-    B = taylor.monomial_rows(monomials.halves[1], second, torch.exp(-rate * second.square().sum(dim=-1)))
+    A = _monomials(monomials.halves[0], first, decay if factor is None else decay * factor)
+    B = _monomials(monomials.halves[1], second, torch.exp(-rate * second.square().sum(dim=-1)))
     return A, B
+
+
+def _monomials(half: taylor.TaylorMap, z: Tensor, start: Tensor) -> Tensor:
+    """Those of one column in two goes, whatever the degree: each call of a device takes its time."""
+    if z.shape[-1] != 1:
+        return taylor.monomial_rows(half, z, start)
+    rows = z.new_empty((*z.shape[:-2], half.n_components, z.shape[-2]))
+    rows[..., 0, :] = start
+    steps = torch.arange(1, half.n_components, dtype=z.dtype, device=z.device).rsqrt()
+    torch.mul(z.mT, steps[:, None], out=rows[..., 1:, :])
+    return torch.cumprod(rows, dim=-2)
