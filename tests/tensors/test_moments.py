@@ -14,8 +14,8 @@ from nearfield.local.plan import Plan
 
 torch = pytest.importorskip("torch")
 
-from nearfield.tensors import models  # noqa: E402
-from nearfield.tensors import moments as tensor_moments  # noqa: E402
+from nearfield.tensors import models
+from nearfield.tensors import moments as tensor_moments
 
 PLANS = [(1, (10,)), (2, (8,)), (2, (6, 9)), (3, (6,))]  # columns, and a degree per Gaussian
 
