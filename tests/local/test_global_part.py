@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from nearfield import metrics
+from nearfield.common.sphere import Sphere
 from nearfield.kernels import Kernel
 from nearfield.local import global_part
-from nearfield.local.global_part import GlobalPart, fit_global_part, rows_of, split
+from nearfield.local.global_part import GlobalPart, domain, fit_global_part, rows_of, split
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.solvers.kernel_space import KernelSpace
 
@@ -282,3 +283,44 @@ def test_what_is_lacking_is_a_share_of_the_whole_variance():
         _, features = split(Kernel(np.array([[0.1], [4.0]]), np.array([1.0, variance])), X, 1e-6)
         numbers.append(features[0].n_components)
     assert numbers[0] < numbers[1] < numbers[2]
+
+
+def caps(n, width, seed=0):
+    """Places on the earth within `width` degrees of a middle, in km."""
+    rng = np.random.default_rng(seed)
+    degrees = np.column_stack([rng.uniform(5 - width, 5 + width, n), rng.uniform(45 - width, 45 + width, n)])
+    return Sphere(meridian=5.0, parallel=45.0).points(degrees)
+
+
+@pytest.mark.parametrize(("width", "scale"), [(8.0, 400.0), (2.0, 900.0), (40.0, 3000.0)])
+def test_on_a_surface_features_reach_along_it_and_not_across(width, scale):
+    X, onto = caps(3000, width), Sphere().onto
+    reach = np.full(3, scale)
+    low, high = domain(X, reach, onto)
+    plain = domain(X, reach, None)
+    assert np.prod(high - low) < 0.75 * np.prod(plain[1] - plain[0])
+    # All of the surface that is in the plain box is in this one, but for what its margin is for.
+    surface = onto(np.random.default_rng(1).uniform(*plain, (20_000, 3)))
+    surface = surface[np.all((surface >= plain[0]) & (surface <= plain[1]), axis=1)]
+    assert np.all((surface >= low - 0.1 * reach) & (surface <= high + 0.1 * reach))
+    # There, features are the kernel.
+    kernel = Kernel(np.array([[scale / 20], [scale]]), np.array([1.0, 1.0]))
+    _, (features,) = split(kernel, X, 1e-6, onto)
+    _, (more,) = split(kernel, X, 1e-6)
+    assert features.n_components < 0.8 * more.n_components
+    places = surface[:200]
+    expected = Kernel.gaussian(scale)(places, places)
+    rows = features(places)
+    assert np.abs(rows @ rows.T - expected).max() < 1e-3
+    assert np.mean(1 - np.sum(rows**2, axis=1)) < 1e-5
+
+
+def test_later_points_on_a_surface_keep_its_features():
+    X, onto = caps(700, 8.0), Sphere().onto
+    y = np.sin(X[:, 1:2] / 300)
+    data = TrainingSet.of(X, y, np.full(len(X), 0.01))
+    kernel = Kernel(np.array([[20.0], [900.0]]), np.array([1.0, 1.0]))
+    part = fit_global_part(kernel, data, 1e-3, np.random.RandomState(0), 1, onto)
+    assert part is not None
+    assert part._covers(caps(500, 8.5, seed=1))
+    assert not part._covers(caps(500, 30.0, seed=1))

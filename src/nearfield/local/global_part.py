@@ -9,6 +9,7 @@ cannot tell of a feature at a place is left to `beta`, mean and uncertainty.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -29,6 +30,8 @@ POINTS_PER_FEATURE = 2  # with fewer, features cost more than they spare
 CELL_POINTS, N_EARLIER = 64, 192
 ROWS_AT_ONCE = 1024
 BEYOND = 1.0  # of a long scale, by which its features reach beyond the data
+LATTICE, MARGIN = 9, 0.1  # points along a side that find a surface in a box, and what is added for those between them
+MOST_SURFACE_COLUMNS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,11 +138,13 @@ class GlobalPart:
 
     def _covers(self, X: Floats) -> bool:
         """Whether the features are right at all points (n, d)."""
-        reach = 0.5 * BEYOND
-        return all(
-            bool(np.all((f.low + reach * f.length_scales <= X) & (f.high - reach * f.length_scales >= X)))
-            for f in self.features
-        )
+        for f in self.features:
+            # A side too short to reach beyond the data is one across a surface that they lie on.
+            reaches = f.high - f.low >= (2 - 1e-9) * BEYOND * f.length_scales
+            reach = np.where(reaches, 0.5 * BEYOND, 0.0) * f.length_scales
+            if not np.all((f.low + reach <= X) & (f.high - reach >= X)):
+                return False
+        return True
 
     def _made_anew(self, data: TrainingSet, n_jobs: int | None) -> GlobalPart:
         """The same scales with features for all of the data."""
@@ -217,14 +222,19 @@ def _largest(spread: Floats, places: Floats, allowed: float) -> Floats:
     return spread[:, np.sort(order[: max(int((left_out > allowed).sum()), 1)])]
 
 
-def split(kernel: Kernel, X: Floats, lack: float) -> tuple[Kernel, tuple[DomainFeatures, ...]]:
-    """Short scales for local models, and features of the long ones: as many as need few features, never all."""
+def split(
+    kernel: Kernel, X: Floats, lack: float, onto: Callable[[Floats], Floats] | None = None
+) -> tuple[Kernel, tuple[DomainFeatures, ...]]:
+    """Short scales for local models, and features of the long ones: as many as need few features, never all.
+
+    `onto` brings points to the surface that all data and predictions lie on: features need not reach far from it.
+    """
     features: list[DomainFeatures] = []
     room = min(MOST_FEATURES, len(X) // POINTS_PER_FEATURE)
     n_short = kernel.n_scales
     while n_short > 1:
         scales, variance = kernel.length_scales[n_short - 1], float(kernel.variances[n_short - 1])
-        low, high = X.min(axis=0) - BEYOND * scales, X.max(axis=0) + BEYOND * scales
+        low, high = domain(X, np.broadcast_to(BEYOND * scales, X.shape[1:]), onto)
         share = lack * kernel.variance / variance
         found = DomainFeatures.covering(low, high, scales, variance, min(share, 1e-3), room) if room > 0 else None
         if found is None:
@@ -235,14 +245,32 @@ def split(kernel: Kernel, X: Floats, lack: float) -> tuple[Kernel, tuple[DomainF
     return Kernel(kernel.length_scales[:n_short], kernel.variances[:n_short]), tuple(features)
 
 
+def domain(X: Floats, reach: Floats, onto: Callable[[Floats], Floats] | None) -> tuple[Floats, Floats]:
+    """Corners (d,) of the box around points (n, d) and `reach` (d,) beyond, cut to what a surface passes through."""
+    inner = X.min(axis=0), X.max(axis=0)
+    low, high = inner[0] - reach, inner[1] + reach
+    if onto is None or len(low) > MOST_SURFACE_COLUMNS:
+        return low, high
+    sides = [np.linspace(*ends, LATTICE) for ends in zip(low, high, strict=True)]
+    surface = onto(np.stack(np.meshgrid(*sides), axis=-1).reshape(-1, len(low)))
+    surface = np.concatenate([surface[np.all((surface >= low) & (surface <= high), axis=1)], np.stack(inner)])
+    margin = MARGIN * reach
+    return np.maximum(low, surface.min(axis=0) - margin), np.minimum(high, surface.max(axis=0) + margin)
+
+
 def fit_global_part(
-    kernel: Kernel, data: TrainingSet, tolerance: float, rng: np.random.RandomState, n_jobs: int | None
+    kernel: Kernel,
+    data: TrainingSet,
+    tolerance: float,
+    rng: np.random.RandomState,
+    n_jobs: int | None,
+    onto: Callable[[Floats], Floats] | None = None,
 ) -> GlobalPart | None:
-    """The long scales of a kernel; None if none is."""
+    """The long scales of a kernel; None if none is. See `split` for `onto`."""
     X, noise = data.X, data.noise
     typical = float(np.median(noise))
     lack = float(np.clip(0.1 * tolerance * typical / kernel.variance, 1e-13, 1e-4))
-    short, features = split(kernel, X, lack)
+    short, features = split(kernel, X, lack, onto)
     if not features:
         return None
     blocks = make_blocks(X, CELL_POINTS, N_EARLIER, rng, n_jobs)

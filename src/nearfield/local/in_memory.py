@@ -111,7 +111,8 @@ class FramedArrays:
         data, kernel = self.data, self.frame.kernel
         if not request.is_free or len(data.X) <= ALWAYS_EXACT_UP_TO:
             return self
-        return replace(self, part=fit_global_part(kernel, data, request.tolerance, rng, request.n_jobs))
+        onto = None if request.onto is None else self.frame.in_length_scales(request.onto)
+        return replace(self, part=fit_global_part(kernel, data, request.tolerance, rng, request.n_jobs, onto))
 
     def prefers_exact_mean(self, request: LocalRequest) -> bool:
         """See `FramedData`."""
