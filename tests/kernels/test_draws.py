@@ -85,7 +85,7 @@ def test_grids_are_drawn_column_by_column(d, monkeypatch):
         prior(grid[chosen[: side**d * 3 // 4]], range(5), 1),
     ]
     assert any(axes is not None for axes in asked)
-    monkeypatch.setattr(draws, "_axes", lambda places: None)
+    monkeypatch.setattr(draws, "_axes", lambda _: None)
     scattered = prior(grid, range(5), 1)
     for values, rows in zip(on_grid, (slice(None), chosen, chosen[: side**d * 3 // 4]), strict=True):
         np.testing.assert_allclose(values, scattered[rows], atol=1e-5)
