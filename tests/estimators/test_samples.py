@@ -66,12 +66,12 @@ def test_a_sampler_tells_the_same_functions_again(name, tmp_path):
     model, X = local(name), places(40)
     sampler = model.sampler(8, random_state=11)
     draws = sampler(X)
-    np.testing.assert_allclose(sampler(X[5:9]), draws[5:9], atol=1e-5)
-    np.testing.assert_allclose(model.sampler(3, 11)(X), draws[:, :3], atol=1e-5)
-    np.testing.assert_allclose(model.sample_y(X, 8, 11), draws, atol=1e-5)
-    np.testing.assert_allclose(pickle.loads(pickle.dumps(sampler))(X), draws, atol=1e-5)
+    np.testing.assert_allclose(sampler(X[5:9]), draws[5:9], atol=1e-4)
+    np.testing.assert_allclose(model.sampler(3, 11)(X), draws[:, :3], atol=1e-4)
+    np.testing.assert_allclose(model.sample_y(X, 8, 11), draws, atol=1e-4)
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(sampler))(X), draws, atol=1e-4)
     save(model, tmp_path / "model.nf")
-    np.testing.assert_allclose(load(tmp_path / "model.nf").sampler(8, 11)(X), draws, atol=1e-5)
+    np.testing.assert_allclose(load(tmp_path / "model.nf").sampler(8, 11)(X), draws, atol=1e-4)
     assert np.abs(model.sampler(8, 12)(X) - draws).min() > 0
     assert np.abs(model.sampler(8)(X) - model.sampler(8)(X)).min() > 0
 

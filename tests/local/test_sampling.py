@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nearfield import LocalGPRegressor, TaylorFeatures
-from nearfield.local import many_targets, model, sampling
+from nearfield.local import fast, many_targets, model, sampling
 from nearfield.local.sampling import draw, for_targets
 
 SETTINGS = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "random_state": 0}
@@ -72,6 +72,16 @@ def test_single_precision_is_nothing_beside_the_posterior(kind, monkeypatch):
     assert is_double
     error = (rounded(at, True, 1)[0] - exact) / std
     assert 0 < np.sqrt(np.mean(error**2)) < many_targets.NEGLIGIBLE
+
+
+def test_compiled_products_are_those_of_numpy(monkeypatch):
+    pytest.importorskip("numba")
+    given, at, asked = fitted("moments"), places(), []
+    expected = draw(given, 5, range(8), 1)(at, True, 1)[0]
+    monkeypatch.setattr(fast, "MIN_CENTERS", 1)
+    monkeypatch.setattr(fast, "products", lambda *given, of=fast.products: asked.append(of(*given)) or asked[-1])
+    np.testing.assert_allclose(draw(given, 5, range(8), 2)(at, True, 2)[0], expected, atol=1e-4)
+    assert asked[0] is not None
 
 
 def test_double_precision_where_noise_is_small_or_targets_are_large():

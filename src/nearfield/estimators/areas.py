@@ -11,6 +11,7 @@ from ..common.types import Floats, Integers
 from ..common.validation import is_whole
 from .area_groups import Groups
 from .samples import Sampler, refuse_drift, seed_of
+from .twins import array_of, twin_of
 
 
 class Areas(NamedTuple):
@@ -100,6 +101,11 @@ class Aggregated:
         areas : Areas
             `mean`, `std`, `labels`, ..., one per group in sorted order; `to_frame()` makes a DataFrame of it.
         """
+        twin = twin_of(self)
+        if twin is not None:
+            options = {"include_noise": include_noise, "n_samples": n_samples, "random_state": random_state}
+            areas: Areas = twin.predict_areas(array_of(X), groups, weights, total=total, method=method, **options)
+            return areas
         self._need_arrays("predict_areas")  # type: ignore[attr-defined]
         refuse_drift(self, "predict_areas")
         if method not in ("auto", "exact", "samples"):

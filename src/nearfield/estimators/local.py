@@ -42,6 +42,7 @@ from .places import without_geometry
 from .rotated import refuse_rows_of_rotated, rotated
 from .samples import Functions, Sampler, refuse_drift
 from .sampling import rows_seen_by, take_sample
+from .twins import array_of, as_given, twin_of
 
 
 class LocalGPRegressor(LearntNoise):
@@ -508,6 +509,9 @@ class LocalGPRegressor(LearntNoise):
     def _predict_with_covariance(self, X: Any, return_std: bool, include_noise: bool) -> Any:
         if return_std:
             raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
+        twin = twin_of(self)
+        if twin is not None:
+            return as_given(twin._predict_with_covariance(array_of(X), return_std, include_noise), X)
         self._need_arrays("return_cov=True")
         refuse_drift(self, "return_cov=True")
         if as_source(X, None, None) is not None:
@@ -568,7 +572,8 @@ class LocalGPRegressor(LearntNoise):
         sampler : Sampler
             `sampler(X)` has the values of all functions at places, shape (m, n_samples).
         """
-        sampler = super().sampler(n_samples, random_state)
+        twin = twin_of(self)
+        sampler = super().sampler(n_samples, random_state) if twin is None else twin.sampler(n_samples, random_state)
         sampler.exact = bool(exact)
         return sampler
 

@@ -15,6 +15,7 @@ from ..local.cells import MAX_COLUMNS, Cells
 from ..streaming.inputs import as_source
 from ..streaming.output import points_of
 from .area_groups import Groups
+from .twins import array_of, as_given
 
 KEPT_SHARE = 0.25  # of free memory, that functions may take while they wait to be asked for
 WORK_SHARE = 0.2  # of free memory, for functions that are made together
@@ -56,18 +57,18 @@ class Sampler:
 
         Parameters
         ----------
-        X : array of shape (m, n_features), data frame or Source
+        X : array or tensor of shape (m, n_features), data frame or Source
         include_noise : bool, default=False
             Observations of the functions instead: noise is added, independent from place to place. It is the same
             whenever the same places are asked for in the same order.
 
         Returns
         -------
-        samples : ndarray of shape (m, n_samples), or (m, n_targets, n_samples)
+        samples : ndarray, or tensor, of shape (m, n_samples), or (m, n_targets, n_samples)
         """
         source = as_source(X, None, None)
         if source is None:
-            return self._at(self.model._validate_test(X), bool(include_noise))
+            return as_given(self._at(self._places(X), bool(include_noise)), X)  # type: ignore[no-any-return]
         return np.concatenate([self._at(points, bool(include_noise)) for points in points_of(self.model, source)])
 
     def on_grid(
@@ -99,7 +100,7 @@ class Sampler:
         values : ndarray of shape (G, n_samples), or (G, n_targets, n_samples)
             One row per group, in sorted order.
         """
-        points = self.model._validate_test(X)
+        points = self._places(X)
         chosen = Groups.of(len(points), groups, weights, bool(total))
         return self._over_groups(points, chosen, bool(include_noise), chosen.sums, np.add, 0.0)
 
@@ -111,7 +112,7 @@ class Sampler:
         values : ndarray of shape (G, n_samples), or (G, n_targets, n_samples)
             One row per group, in sorted order.
         """
-        points = self.model._validate_test(X)
+        points = self._places(X)
         chosen = Groups.of(len(points), np.zeros(len(points)) if groups is None else groups, None, False)
         return self._over_groups(points, chosen, bool(include_noise), chosen.maxima, np.maximum, -np.inf)
 
@@ -136,6 +137,11 @@ class Sampler:
         """
         result: Floats = np.mean(self.maxima(X, groups, include_noise=include_noise) > threshold, axis=-1)
         return result
+
+    def _places(self, X: Any) -> Floats:
+        """Checked places (m, d)."""
+        points: Floats = self.model._validate_test(array_of(X))
+        return points
 
     def _at(self, X: Floats, include_noise: bool) -> Floats:
         """Values (m, S) or (m, k, S) at checked places (m, d)."""

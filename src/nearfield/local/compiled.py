@@ -307,6 +307,52 @@ def fit(
 
 
 @numba.njit(**_options)
+def products(
+    centers: Any, counts: Any, radius: float, X: Any, y: Any, noise: Any, keys: Any, low: Any, side: float, extent: Any,
+    unit: Any, n_first: int, degree: int, correction: float,
+    parents1: Any, variables1: Any, steps1: Any, parents2: Any, variables2: Any, steps2: Any,
+    feature_limits: Any, places: Any, feature_factor: Any, cross: Any,
+) -> None:  # fmt: skip
+    """Products (C, D, t) of the weighted features of neighbourhoods with many targets `y` (n, t), in single precision.
+
+    A matrix product per centre, for which features are laid out one per row, and targets side by side.
+    """
+    d, D, t, most = centers.shape[1], len(places), y.shape[1], max(counts.max(), 1)
+    first, last, near = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64), np.empty(most, dtype=np.int64)
+    f1, f2 = len(feature_limits), feature_limits[0]
+    z, weights = np.empty((d, most), dtype=np.float32), np.empty(most, dtype=np.float32)
+    U, V = np.empty((f1, most), dtype=np.float32), np.empty((f2, most), dtype=np.float32)
+    features, targets = np.empty(D * most, dtype=np.float32), np.empty((most, t), dtype=np.float32)
+    for c in range(len(centers)):
+        _find(centers[c], radius, X, keys, low, side, extent, first, last, near)
+        n = counts[c]
+        for b in range(n):
+            i, square = near[b], 0.0
+            for j in range(d):
+                scaled = (X[i, j] - centers[c, j]) / unit[j]
+                z[j, b] = scaled
+                square += scaled * scaled
+            root = np.exp(-0.5 * square)
+            weights[b] = root / (noise[i] + correction * _lacking(square, root, degree))
+            targets[b] = y[i]
+        U[0, :n], V[0, :n] = weights[:n], np.float32(1.0)
+        for i in range(1, f1):
+            parent, variable, step = parents1[i], variables1[i], np.float32(steps1[i])
+            for b in range(n):
+                U[i, b] = U[parent, b] * (z[variable, b] * step)
+        for i in range(1, f2):
+            parent, variable, step = parents2[i], n_first + variables2[i], np.float32(steps2[i])
+            for b in range(n):
+                V[i, b] = V[parent, b] * (z[variable, b] * step)
+        rows = features[: D * n].reshape(D, n)
+        for i in range(D):
+            row, column, factor = places[i] // f2, places[i] % f2, np.float32(feature_factor[i])
+            for b in range(n):
+                rows[i, b] = factor * U[row, b] * V[column, b]
+        np.dot(rows, targets[:n], cross[c])
+
+
+@numba.njit(**_options)
 def predict(
     points: Any, reach: float, close: float, tiny: float, centers: Any, keys: Any, low: Any, side: float, extent: Any,
     is_solved: Any, grids: Any, polynomials: Any,

@@ -7,7 +7,7 @@ case, which is one Gaussian in up to three columns with neighbourhoods by radius
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -136,6 +136,32 @@ def fit(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) -> l
             parts = MomentSums(flat[i], cross[i], targets[i], float(log_weight[i]), int(counts[c]))
             models[c] = MomentModel(coefficients[i], polynomials[i], parts)
     return models
+
+
+def products(plan: Plan, data: TrainingSet, n_centers: int) -> Callable[[Floats], Floats] | None:
+    """A function that gives products (C, D, t) of features around some centres with targets in single precision.
+
+    Features are weighted as those of models are. Threads may share it. None where `many_targets` does as much.
+    """
+    moments = _moments(plan) if n_centers >= MIN_CENTERS else None
+    loops, cells = None if moments is None else _loops(), data.cells
+    if moments is None or loops is None or cells is None:
+        return None
+    if not np.array_equal(cells.order, np.arange(len(cells.order))):
+        return None
+    tables, gaussian, where = _Tables.of(plan, moments), moments.gaussians[0], cells[1:]
+    D, t = len(moments.factor), data.y.shape[1]
+
+    def of_centers(centers: Floats) -> Floats:
+        counts, cross = np.empty(len(centers), dtype=np.int64), np.empty((len(centers), D, t), dtype=np.float32)
+        loops.count(centers, plan.radius, *where, counts)
+        loops.products(
+            centers, counts, plan.radius, cells.X, data.y, data.noise, *where[1:], *tables[:4], *tables.halves,
+            tables.feature_limits, gaussian.places, gaussian.factor, cross,
+        )  # fmt: skip
+        return cross
+
+    return of_centers
 
 
 def predict(

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..common.arrays import Array, as_doubles, namespace, weighted_mean
+from ..common.arrays import Array, as_doubles, is_tensor, namespace, on_host, weighted_mean
 from ..common.types import Floats
 from ..common.warnings import warn
 from ..hyperparameters.learning import Learned, LearningRequest
@@ -22,7 +22,7 @@ from . import graded
 from .centers import Placement
 from .choices import Candidate, Choice, exact
 from .drift import find_coefficients
-from .engine import Engine
+from .engine import Engine, RaggedEngine
 from .frame import Frame
 from .global_part import GlobalPart
 from .iteration import ExactMean, solve_mean
@@ -206,6 +206,25 @@ class FittedLocal:
         data, part = self.predictor.data, self.global_part
         y = data.y if part is None else part.original(data.X, data.y)
         return TrainingSet.of(*(as_doubles(values) for values in (data.X, y[:, :-1], data.noise)))
+
+    def on_host(self, n_jobs: int | None) -> FittedLocal:
+        """The same model on NumPy arrays, its local models made again in double precision."""
+        predictor = self.predictor
+        assert isinstance(predictor, LocalPredictor)
+        data = predictor.data
+        arrays = TrainingSet(as_doubles(data.X), as_doubles(data.y), as_doubles(data.noise))
+        tensors = {name: on_host(value) for name, value in vars(predictor.placement).items() if is_tensor(value)}
+        given: dict[str, Any] = {name: as_doubles(v) if v.dtype.kind == "f" else v for name, v in tensors.items()}
+        made = LocalPredictor.fit(
+            predictor.plan,
+            arrays,
+            replace(predictor.placement, **given),
+            predictor.open_centers,
+            RaggedEngine(n_jobs),
+            predictor.depth,
+        )
+        frame = replace(self.frame, offset=as_doubles(self.frame.offset))
+        return replace(self, frame=frame, y_mean=as_doubles(self.y_mean), predictor=made)
 
     def _updated_whole(self, X: Array, y: Array, noise: Array, forget: bool) -> tuple[LocalPredictor, dict[str, Any]]:
         """Predictor with more points, and what knows all data: long scales, and the exact mean."""

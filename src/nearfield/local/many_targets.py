@@ -18,8 +18,8 @@ from ..common.memory import batches
 from ..common.threads import thread_map
 from ..common.types import Booleans, Floats, Integers
 from ..solvers.factors import factorise
-from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
+from . import fast
 from .blending import weights_by_distance
 from .cells import MAX_COLUMNS, Cells
 from .centers import Placement
@@ -30,7 +30,7 @@ from .neighbourhoods import TrainingSet
 from .plan import Plan
 
 SINGLE = 2.0**-24  # relative rounding of a number in single precision
-NEGLIGIBLE = 1e-4  # rounding beside the posterior standard deviation, up to which it may be single precision
+NEGLIGIBLE = 1.5e-4  # posterior standard deviations that rounding may be, by its bound; it is about a third of that
 MOST_SHARING = 5  # centres of a place; the few places that have more are left to others
 _CENTERS_TOGETHER, _PLACES_TOGETHER = 64, 1 << 13  # that a thread takes at once
 
@@ -64,11 +64,26 @@ def fit(
     place that each had. Where the targets are in single precision, so are the coefficients in feature space.
     """
     largest = max(float(data.y.max(initial=0.0)), -float(data.y.min(initial=0.0)))
-    least = float(data.noise.min(initial=np.inf))
+    least, is_single = float(data.noise.min(initial=np.inf)), data.y.dtype == np.float32
+    compiled = fast.products(plan, data, len(centers)) if is_single else None
+
+    def is_rounded(n: int) -> bool:
+        return bool(is_single and rounding_of_products(plan, largest, n, least) < NEGLIGIBLE)
 
     def work(batch: slice) -> list[LocalModel]:
-        near = data.neighbourhoods(centers[batch], plan.radius, plan.count, plan.kernel)
-        chosen, sizes = models[batch], [len(points) for points in near]
+        made, left = dict(enumerate(models[batch])), list(range(batch.stop - batch.start))
+        if compiled is not None:
+            quick = [i for i, model in made.items() if isinstance(model, MomentModel) and is_rounded(model.sums.n)]
+            for i, cross in zip(quick, compiled(centers[batch][quick]), strict=True):
+                made[i] = _solved(plan, made[i], cross, data.y.dtype)
+            left = sorted(set(left) - set(quick))
+        if left:
+            made.update(zip(left, fit_some([made[i] for i in left], centers[batch][left]), strict=True))
+        return list(made.values())
+
+    def fit_some(chosen: list[LocalModel], middles: Floats) -> list[LocalModel]:
+        near = data.neighbourhoods(middles, plan.radius, plan.count, plan.kernel)
+        sizes = [len(points) for points in near]
         result: list[LocalModel] = []
         for group in groups_in_cache(plan, sizes, [isinstance(model, KernelSpace) for model in chosen]):
             first = chosen[group.start]
@@ -78,12 +93,10 @@ def fit(
                 result.append(replace(first, coefficients=first.factor.solve(data.y[own])))
                 continue
             points = np.concatenate(near[group])
-            Z = data.X[points] - np.repeat(centers[batch][group], sizes[group], axis=0)
-            rounding = rounding_of_products(plan, largest, max(sizes[group]), least)
-            is_single = data.y.dtype == np.float32 and rounding < NEGLIGIBLE
-            rows = _rows(plan, Z, 1.0 / point_variances(plan, Z, data.noise[points], None), is_single)
+            Z = data.X[points] - np.repeat(middles[group], sizes[group], axis=0)
+            weights = 1.0 / point_variances(plan, Z, data.noise[points], None)
+            rows = _rows(plan, Z, weights, is_rounded(max(sizes[group])))
             for model, run in zip(chosen[group], runs_of(sizes[group]), strict=True):
-                assert not isinstance(model, KernelSpace)
                 result.append(_solved(plan, model, rows[:, run] @ data.y[points[run]], data.y.dtype))
         return result
 
@@ -99,13 +112,13 @@ def _rows(plan: Plan, Z: Floats, factors: Floats, single: bool) -> Floats:
     return rows.astype(dtype, copy=False)
 
 
-def _solved(plan: Plan, model: MomentModel | FeatureSpace, cross: Floats, dtype: np.dtype[np.floating]) -> LocalModel:
-    """A model for other targets, from products of weighted features with them (D, t)."""
-    factor = model.factor if isinstance(model, FeatureSpace) else None
+def _solved(plan: Plan, model: LocalModel, cross: Floats, dtype: np.dtype[np.floating]) -> LocalModel:
+    """A model in feature space for other targets, from products of weighted features with them (D, t)."""
     if isinstance(model, MomentModel):
         assert plan.features is not None
         factor = factorise(expanded(plan, model.sums).gram, plan.features.precision, FEATURE_MATRIX, keep=True)
-    assert factor is not None
+    else:
+        factor = model.factor
     return replace(model, coefficients=np.ascontiguousarray(factor.solve(cross), dtype=dtype))
 
 
