@@ -10,7 +10,7 @@ from ..common.arrays import as_doubles
 from ..common.types import Floats, Integers
 from ..common.validation import is_whole
 from .area_groups import Groups
-from .samples import Sampler, refuse_drift, seed_of
+from .samples import Sampler, seed_of
 
 
 class Areas(NamedTuple):
@@ -101,7 +101,6 @@ class Aggregated:
             `mean`, `std`, `labels`, ..., one per group in sorted order; `to_frame()` makes a DataFrame of it.
         """
         self._need_arrays("predict_areas")  # type: ignore[attr-defined]
-        refuse_drift(self, "predict_areas")
         if method not in ("auto", "exact", "samples"):
             raise ValueError(f"The 'method' argument must be 'auto', 'exact' or 'samples'. Got {method!r}.")
         if not is_whole(n_samples, 2):

@@ -8,11 +8,14 @@ import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
 from ..common.arrays import Array, weighted_mean
+from ..common.derivatives import along_columns
 from ..common.parts import Part, PredictedParts
 from ..common.types import Floats
 from ..common.validation import describe, spawn
+from ..features.design import TransformedDesign
 from ..reporting.coefficients import DriftCoefficients
 from ..solvers.drift import Coefficients
+from .area_groups import Groups
 from .columns import UNSEEN, Roles, has_roles, roles_of
 from .mean_model import cross_fitted, predicted
 
@@ -123,6 +126,61 @@ class WithDrift:
     def _parts_at(self, X: Floats) -> tuple[Moments, Moments, Floats]:
         """Means (m, k) and variances (m,) of process and drift at checked points, and variances (m,) of their sum."""
         raise NotImplementedError
+
+    # ---- joint distributions: coefficients are one more normal term beside the process ---------------------------
+
+    def _unknown_of_drift(self, X: Floats) -> Floats | None:  # noqa: ARG002
+        """`h` (m, p) at checked rows (m, n_features): drift columns less what the process makes of them.
+
+        None where there are none, or where the process has them among its features.
+        """
+        return None
+
+    def _with_drift_drawn(
+        self, X: Floats, drawn: Floats, means: Floats, seed: int, functions: range
+    ) -> tuple[Floats, Floats]:
+        """Draws (m, S) of the process, and means (m, k), with the drift: each function has coefficients of its own."""
+        unknown, sums, known = self._unknown_of_drift(X), self._drift_sums(), self._known_mean(X)
+        targets = [i % len(self.y_mean_) for i in functions]
+        if unknown is not None and sums is not None:
+            normal = [np.random.default_rng([seed, i, sums.size]).standard_normal(sums.size) for i in functions]
+            drawn = drawn + unknown @ (sums.mean[:, targets] + sums.root @ np.column_stack(normal))
+            means = means + unknown @ sums.mean
+        return (drawn, means) if known is None else (drawn + known[:, targets], means + known)
+
+    def _covariance_of_drift(self, X: Floats) -> Floats | float:
+        """What coefficients add to the covariance (m, m) of checked rows."""
+        unknown, sums = self._unknown_of_drift(X), self._drift_sums()
+        if unknown is None or sums is None:
+            return 0.0
+        half = unknown @ sums.root
+        result: Floats = half @ half.T
+        return result
+
+    def _variances_of_drift(self, X: Floats, groups: Groups, factors: Floats | None = None) -> Floats | float:
+        """What coefficients add to the variances (G,) of weighted sums over checked rows, times `factors` (m,)."""
+        unknown, sums = self._unknown_of_drift(X), self._drift_sums()
+        if unknown is None or sums is None:
+            return 0.0
+        return sums.variance(groups.sums(unknown if factors is None else unknown * factors[:, None]))
+
+    def _slopes_of_drift(self, X: Floats) -> Floats | None:
+        """Derivatives (m, n_features, p) of the drift columns at checked rows; those by categories are zero.
+
+        Raises
+        ------
+        ValueError
+            Where the mean is made by a transformer or a regressor, which do not tell.
+        """
+        if self._roles is None or (self._roles.design is None and self._roles.groups is None and self.mean is None):
+            return None
+        if self.mean is not None or isinstance(self._roles.design, TransformedDesign):
+            name = "mean" if self.mean is not None else "drift"
+            raise ValueError(
+                f"{describe(self, name)} has no gradient that could be told: predict_gradient takes a drift of "
+                "columns, 'linear' or 'quadratic'."
+            )
+        return np.stack(along_columns(self._drift_columns, X), axis=1)  # type: ignore[arg-type]
 
     def _encoded(self, X: Any, reset: bool) -> Floats:
         """Rows (n, n_features) as numbers, where columns have roles; `reset` finds out which."""

@@ -40,7 +40,7 @@ from .local_noise import LearntNoise
 from .local_request import local_request
 from .places import refuse_rows_of_sphere, without_geometry
 from .rotated import refuse_rows_of_rotated, rotated
-from .samples import Functions, Sampler, refuse_drift
+from .samples import Functions, Sampler
 from .sampling import take_sample
 
 
@@ -504,7 +504,6 @@ class LocalGPRegressor(LearntNoise):
         if return_std:
             raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
         self._need_arrays("return_cov=True")
-        refuse_drift(self, "return_cov=True")
         if as_source(X, None, None) is not None:
             raise ValueError("The covariance of all rows of a source cannot be held; ask for return_std instead.")
         points = self._validate_test(X)
@@ -577,6 +576,7 @@ class LocalGPRegressor(LearntNoise):
         if not self.target_.is_identity:
             raise ValueError("return_cov=True needs target='identity'; sample_y draws from the joint distribution.")
         result = covariance(self._given(X), self._fitted.frame.points(self._inner(X)), self.n_jobs)
+        result += self._covariance_of_drift(X)
         factors, diagonal = self._factors_of_function(X), np.arange(len(X))
         if factors is not None:
             result *= np.outer(factors, factors)
@@ -600,7 +600,9 @@ class LocalGPRegressor(LearntNoise):
             return None
         inside = X[groups.owner >= 0]
         places = self._fitted.frame.points(self._inner(X))
-        return groups.variances(self._given(inside), places, self.n_jobs, self._factors_of_function(X))
+        factors = self._factors_of_function(X)
+        process = groups.variances(self._given(inside), places, self.n_jobs, factors)
+        return process + self._variances_of_drift(X, groups, factors)
 
     def _gradients(self, X: Floats, with_covariance: bool) -> tuple[Floats, Floats | None]:
         if not self.target_.is_identity:

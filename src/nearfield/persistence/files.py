@@ -81,6 +81,7 @@ _OPTIONAL: dict[str, Any] = {
     "_roles": Roles | None,
     "_points": Floats | None,
     "_trend": Floats | None,
+    "_drift_prior": Floats | None,
 }
 _LOCAL: dict[str, Any] = {
     "_offset": Floats,
@@ -440,7 +441,7 @@ def _check_rotation(rotation: Floats | None, d: int, is_flat: bool) -> None:
 def _n_drift(model: Any) -> int:
     """Number of drift columns."""
     roles = model._roles
-    return 0 if roles is None else roles.n_drift + (0 if roles.groups is None else len(roles.groups.names))
+    return 0 if roles is None else roles.n_columns
 
 
 def _check_roles(model: Any) -> None:
@@ -489,6 +490,9 @@ def _check_features(model: Any) -> None:
     d, k, sums = model._n_inner, len(model.y_mean_), model.statistics_
     require(sums.gram.shape == (model._width, model._width) and sums.cross.shape == (model._width, k + 1))
     maps = model.feature_map_ if isinstance(model.feature_map_, list) else [model.feature_map_]
+    prior = model._drift_prior
+    require((prior is None) == (model._roles is None or model._roles.groups is None))
+    _check_prior(prior, _n_drift(model))
     require(model._offset.shape == (k,) and all(m.n_features_in_ == d for m in maps))
     require(model._rows(np.zeros((1, d + _n_drift(model)))).shape == (model._width, 1))
 
