@@ -238,13 +238,6 @@ def test_cells_that_cannot_be_used(model):
 
 
 def test_what_takes_no_roles():
-    source = nf.sources.ArraySource(by_hand(X), Y)
-    with pytest.raises(ValueError, match="'drift' parameter of LocalGPRegressor takes arrays and data frames, but not"):
-        nf.LocalGPRegressor(drift="linear").fit(source)
-    with pytest.raises(
-        ValueError, match="'drift' parameter of LocalGPRegressor must be 'constant' for rows of a source"
-    ):
-        nf.LocalGPRegressor(drift=None).fit(source)
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     with pytest.raises(ValueError, match=r"'coordinates' parameter .* but not tensors"):
         nf.ExactGPRegressor(coordinates=[0]).fit(torch.ones(5, 2), torch.arange(5.0))

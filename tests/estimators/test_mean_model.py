@@ -101,4 +101,4 @@ def test_refusals(tmp_path):
     with pytest.raises(ValueError, match="LinearRegression cannot be stored, and 'mean' of this ExactGPRegressor"):
         nf.save(nf.ExactGPRegressor(**GIVEN, mean=LinearRegression()).fit(X, Y), tmp_path / "model.nf")
     with pytest.raises(ValueError, match=r"'mean' parameter .* but not rows of a source"):
-        nf.LocalGPRegressor(mean=LinearRegression()).fit(nf.sources.ArraySource(X, Y))
+        nf.FeatureGPRegressor(nf.TaylorFeatures(4), mean=LinearRegression()).fit(nf.sources.ArraySource(X, Y))

@@ -203,6 +203,11 @@ def has_roles(model: Any) -> bool:
     return any(value is not None for value in given) or not is_plain_drift(model.drift)
 
 
+def is_plain_mean(model: Any) -> bool:
+    """Whether all columns are coordinates, and the mean of the targets is all that is taken out of them."""
+    return not has_roles(model) and model.drift is not None
+
+
 def is_plain_drift(drift: Any) -> bool:
     """Whether a drift takes no columns: None, or a constant that is taken out of the targets."""
     return drift is None or (isinstance(drift, str) and drift == "constant")

@@ -16,9 +16,10 @@ from ..features.design import TransformedDesign
 from ..reporting.coefficients import DriftCoefficients
 from ..solvers.drift import Coefficients
 from .area_groups import Groups
-from .columns import UNSEEN, Roles, has_roles, roles_of
+from .columns import UNSEEN, Roles, has_roles, is_transformer, roles_of, with_design
 from .mean_model import cross_fitted, predicted
 
+SOURCES = "rows of a source or a Dask collection"
 Moments = tuple[Floats, Floats]
 """Means (m, k) and variances (m,)."""
 
@@ -210,6 +211,26 @@ class WithDrift:
             named = [name for name in ("coordinates", "mean", "groups") if getattr(self, name) is not None]
             name = named[0] if named else "drift"
             raise ValueError(f"{describe(self, name)} takes arrays and data frames, but not {what}.")
+
+    def _refuse_roles_of_rows(self) -> None:
+        """Refuse roles that take all rows to find out: levels, transformers and mean models, for rows of a source."""
+        for name in ("mean", "groups"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{describe(self, name)} takes arrays and data frames, but not {SOURCES}.")
+        if is_transformer(self.drift):
+            raise ValueError(
+                f"{describe(self, 'drift')} takes a transformer for arrays and data frames, but not {SOURCES}."
+            )
+
+    def _take_roles(self, X: Floats, names: Any) -> None:
+        """Roles of the columns of rows (n, n_features) of a source, which become `_points`."""
+        self._roles = roles_of(self, X, names)
+        self._points = self._roles.encoding.encode(X)
+        self._roles = with_design(self, self._roles, self._points)
+
+    def _rows_of_source(self, X: Floats) -> Floats:
+        """Rows (m, n_features) of a source as numbers: categories are those of their levels."""
+        return X if self._roles is None else self._roles.encoding.encode(X)
 
     def _coordinate_names(self) -> Any:
         """Names of the columns that the process lives in; None where there are none."""

@@ -41,6 +41,7 @@ from ..streaming.passes import Passes
 from ..streaming.source import Source
 from .area_groups import Groups
 from .base import JointGPRegressor
+from .columns import has_roles
 from .places import refuse_rows_of_sphere
 from .probabilities import NO_ROWS
 from .rotated import is_rotated, refuse_rows_of_rotated, rotated
@@ -276,20 +277,37 @@ class FeatureGPRegressor(JointGPRegressor):
     def _fit_source(self, source: Source) -> Self:
         refuse_rows_of_sphere(self)
         refuse_rows_of_rotated(self)
-        self._refuse_roles("rows of a source or a Dask collection")
+        self._refuse_roles_of_rows()
         passes = Passes(source, self._check_progress())
         rng = spawn(self.random_state, "source")
         sampled = take_sample(self, passes, rng)
-        self._offset = sampled.mean if self.drift is not None else np.zeros_like(sampled.mean)
-        is_whole = sampled.n <= source.sample_size
+        rows, is_whole = sampled.rows, sampled.n <= source.sample_size
+        is_constant = isinstance(self.drift, str) and self.drift == "constant"
+        self._drift_prior, self._offset = None, sampled.mean if is_constant else np.zeros_like(sampled.mean)
+        blocks: Callable[[], list[Block]] | None = None
+        if has_roles(self):  # by the sample: columns may be centred and scaled by any rows
+            self._take_roles(rows.X, source.names)
+            targets, drift = self._without_known(rows.targets, rows.weights)
+            self._prepare(self._inner(self._points), targets - self._offset, rows.weights, drift=drift)
+            self._points = None
+        else:
+            if not is_whole:
 
-        def blocks() -> list[Block]:
-            return make_blocks(passes, sampled, bool(self.ard), rng)
+                def blocks() -> list[Block]:
+                    return make_blocks(passes, sampled, bool(self.ard), rng)
 
-        X, centered, weights = sampled.centred()
-        self._prepare(X, centered, weights, None if is_whole else blocks)
-        self._condition(self._sums(X, centered, weights) if is_whole else passes.run(FeatureSums(self), "sums"))
+            self._prepare(rows.X, rows.targets - self._offset, rows.weights, blocks)
+        if is_whole:
+            self._condition(self._sums_of_rows(rows.X, rows.targets, rows.weights))
+        else:
+            self._condition(passes.run(FeatureSums(self), "sums"))
         return self
+
+    def _sums_of_rows(self, X: Floats, y: Floats, weights: Floats | None) -> Statistics:
+        """Sums over rows (n, n_features) of a source, with targets (n, k) and weights (n,)."""
+        points = self._rows_of_source(X)
+        known = self._known_mean(points)
+        return self._sums(self._wide(points), y - self._offset - (0.0 if known is None else known), weights)
 
     def _prepare(
         self,

@@ -35,13 +35,14 @@ from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes, Sample
 from ..streaming.source import ArraySource, Source
 from .area_groups import Groups
+from .columns import is_plain_mean
 from .extent import warn_of_outside
 from .local_noise import LearntNoise
 from .local_request import local_request
 from .places import refuse_rows_of_sphere, without_geometry
 from .rotated import refuse_rows_of_rotated, rotated
 from .samples import Functions, Sampler
-from .sampling import take_sample
+from .sampling import take_sample, whole_rows
 
 
 class LocalGPRegressor(LearntNoise):
@@ -324,6 +325,10 @@ class LocalGPRegressor(LearntNoise):
         self.target_ = Target()
         if source is not None:
             self._refuse_target("rows of a source")
+        if source is not None and not is_plain_mean(self):
+            X, y, sample_weight = whole_rows(self, source)
+            source = None
+        if source is not None:
             data = self._source_data(source, clock)
         else:
             points, targets, weights = self._validate_training(X, y, sample_weight)
@@ -370,7 +375,6 @@ class LocalGPRegressor(LearntNoise):
         """Rows of a source, in memory where they are few."""
         refuse_rows_of_sphere(self)
         refuse_rows_of_rotated(self)
-        self._refuse_drift("rows of a source or a Dask collection")
         passes = Passes(source, self._check_progress())
         sampled = take_sample(self, passes, spawn(self.random_state, "source"))
         clock.lap("sample")
@@ -429,8 +433,10 @@ class LocalGPRegressor(LearntNoise):
         if source is not None:
             refuse_rows_of_sphere(self)
             refuse_rows_of_rotated(self)
-            self._refuse_drift("rows of a source or a Dask collection")
             check_fitted_on(self, source)
+            if not is_plain_mean(self):
+                X, y, sample_weight = whole_rows(self, source)
+                source = None
         if isinstance(self._fitted.predictor, LocalPredictor):
             fitted = self._fitted
             for rows in self._rows_of(X, y, sample_weight, source, bool(forget)):
