@@ -94,6 +94,18 @@ def test_refusals(tmp_path):
 
     with pytest.raises(ValueError, match="The mean model Failing failed to fit: no licence"):
         nf.ExactGPRegressor(**GIVEN, mean=Failing()).fit(X, Y)
+
+    class Forgetful(LinearRegression):
+        def predict(self, X):
+            if len(X) == 3:
+                raise RuntimeError("no more")
+            return np.full(len(X), np.nan) if len(X) == 4 else super().predict(X)
+
+    forgetful = nf.ExactGPRegressor(**GIVEN, mean=Forgetful()).fit(X, Y)
+    with pytest.raises(ValueError, match="The mean model Forgetful failed to predict: no more"):
+        forgetful.predict(X[:3])
+    with pytest.raises(ValueError, match="The mean model Forgetful predicts what is no finite number"):
+        forgetful.predict(X[:4])
     with pytest.raises(ValueError, match=r"'mean' parameter .* must be None or a regressor"):
         nf.ExactGPRegressor(**GIVEN, mean="boosting").fit(X, Y)
     with pytest.raises(ValueError, match=r"at least 10 samples to be cross-fitted. Got 6"):
