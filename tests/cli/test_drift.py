@@ -82,3 +82,35 @@ def test_refusals(sales, fails, tmp_path, drift, message):
     argv = ["--target", "price", "--features", "east,north", "--drift", drift, "--out", tmp_path / "x.nf"]
     assert message in fails("fit", sales, *argv)
     assert "write it as C(kind)" in fails("fit", sales, *argv) or drift != "area,kind"
+
+
+@pytest.mark.parametrize("method", ["exact", "local", "features"])
+def test_groups(sales, runs, tmp_path, method):
+    out = tmp_path / "price.nf"
+    argv = ["--features", "east,north", "--drift", "area", "--groups", "kind", "--method", method, "--n-scales", "1"]
+    printed, notes = runs("fit", sales, "--target", "price", "--out", out, *argv)
+    assert notes == ""
+    assert "price from east, north, with a drift of area, with groups of kind: 150 rows" in printed
+    model = nf.load(out)
+    assert model.group_effects_.names == ("kind=flat", "kind=house", "kind=villa")
+    assert np.argmax(model.group_effects_.values) == 2
+    assert model.group_variance_["kind"] > 0.1
+    new = tmp_path / "new.csv"
+    new.write_text("east,north,area,kind\n1,2,100,flat\n1,2,100,castle\n1,2,100,villa\n1,2,100,\n")
+    runs("predict", out, new, "--out", tmp_path / "answers.csv")
+    answers = np.genfromtxt(tmp_path / "answers.csv", delimiter=",", names=True, encoding="utf-8")
+    assert answers["mean"][0] < answers["mean"][1] < answers["mean"][2]  # a value not seen has the mean of all
+    assert answers["std"][1] > 2 * answers["std"][0]
+    assert np.isnan(answers["mean"][3])
+
+
+def test_groups_alone_and_evaluated(sales, runs, fails, tmp_path):
+    given = ["evaluate", sales, "--target", "price", "--features", "east,north,area", "--method", "exact", "--json"]
+    plain, grouped = (json.loads(runs(*given, *argv)[0]) for argv in ([], ["--groups", "kind", "--folds", "3"]))
+    assert grouped["all"]["rmse"] < 0.5 * plain["all"]["rmse"]
+    fit = ["fit", sales, "--target", "price", "--features", "east,north", "--out", tmp_path / "x.nf"]
+    assert "--groups names 'kind', which has another role already" in fails(
+        *fit, "--drift", "C(kind)", "--groups", "kind"
+    )
+    assert "has no column 'kint'. Did you mean 'kind'?" in fails(*fit, "--groups", "kint")
+    assert "--groups must name columns" in fails(*fit, "--groups", ",")

@@ -27,9 +27,10 @@ Y = Y + np.linalg.cholesky(kernel(PLACES, PLACES) + 0.05 * np.eye(N)) @ RNG.stan
 ROLES = {"coordinates": ["x", "y"], "drift": ["area"], "groups": ["district"]}
 
 
-@pytest.fixture(scope="module", params=[nf.ExactGPRegressor, nf.LocalGPRegressor])
+@pytest.fixture(scope="module", params=[nf.ExactGPRegressor, nf.LocalGPRegressor, nf.FeatureGPRegressor])
 def model(request):
-    return request.param(**GIVEN, **ROLES).fit(X, Y)
+    given = {"feature_map": nf.TaylorFeatures(40)} if request.param is nf.FeatureGPRegressor else {}
+    return request.param(**given, **GIVEN, **ROLES).fit(X, Y)
 
 
 def dense(model, new):
@@ -99,8 +100,9 @@ def test_groups_alone_files_and_learning(tmp_path):
     assert model.y_mean_ == 0
     assert 0.05 < model.noise_variance_ < 1.5
     new = X[:9].assign(district="elsewhere")
-    for regressor in (nf.ExactGPRegressor, nf.LocalGPRegressor):
-        fitted = regressor(**GIVEN, **ROLES).fit(X, Y)
+    for regressor in (nf.ExactGPRegressor, nf.LocalGPRegressor, nf.FeatureGPRegressor):
+        given = {"feature_map": nf.TaylorFeatures(12)} if regressor is nf.FeatureGPRegressor else {}
+        fitted = regressor(**given, **GIVEN, **ROLES).fit(X, Y)
         nf.save(fitted, tmp_path / "model.nf")
         loaded = nf.load(tmp_path / "model.nf")
         answers, expected = (each.predict(new, return_std=True) for each in (loaded, fitted))
@@ -113,6 +115,9 @@ def test_groups_alone_files_and_learning(tmp_path):
     local.partial_fit(X[200:], Y[200:])
     assert local.group_variance_ == before
     assert local.predict(X).shape == (N,)
+    features = nf.FeatureGPRegressor(nf.TaylorFeatures(12), **GIVEN, **ROLES).fit(X[:200], Y[:200])
+    before = features.group_variance_
+    assert features.partial_fit(X[200:], Y[200:]).group_variance_ == before
 
 
 def test_refusals():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
@@ -94,11 +94,26 @@ def test_refusals(tmp_path):
 
     with pytest.raises(ValueError, match="The mean model Failing failed to fit: no licence"):
         nf.ExactGPRegressor(**GIVEN, mean=Failing()).fit(X, Y)
+
+    class Forgetful(LinearRegression):
+        def predict(self, X):
+            if len(X) == 3:
+                raise RuntimeError("no more")
+            return np.full(len(X), np.nan) if len(X) == 4 else super().predict(X)
+
+    forgetful = nf.ExactGPRegressor(**GIVEN, mean=Forgetful()).fit(X, Y)
+    with pytest.raises(ValueError, match="The mean model Forgetful failed to predict: no more"):
+        forgetful.predict(X[:3])
+    with pytest.raises(ValueError, match="The mean model Forgetful predicts what is no finite number"):
+        forgetful.predict(X[:4])
     with pytest.raises(ValueError, match=r"'mean' parameter .* must be None or a regressor"):
         nf.ExactGPRegressor(**GIVEN, mean="boosting").fit(X, Y)
     with pytest.raises(ValueError, match=r"at least 10 samples to be cross-fitted. Got 6"):
         nf.ExactGPRegressor(**GIVEN, mean=LinearRegression()).fit(X[:6], Y[:6])
-    with pytest.raises(ValueError, match="LinearRegression cannot be stored, and 'mean' of this ExactGPRegressor"):
-        nf.save(nf.ExactGPRegressor(**GIVEN, mean=LinearRegression()).fit(X, Y), tmp_path / "model.nf")
+    forest = RandomForestRegressor(3, random_state=0)
+    with pytest.raises(
+        ValueError, match=r"RandomForestRegressor cannot be stored .* and 'mean_' of this ExactGPRegressor"
+    ):
+        nf.save(nf.ExactGPRegressor(**GIVEN, mean=forest).fit(X, Y), tmp_path / "model.nf")
     with pytest.raises(ValueError, match=r"'mean' parameter .* but not rows of a source"):
-        nf.LocalGPRegressor(mean=LinearRegression()).fit(nf.sources.ArraySource(X, Y))
+        nf.FeatureGPRegressor(nf.TaylorFeatures(4), mean=LinearRegression()).fit(nf.sources.ArraySource(X, Y))

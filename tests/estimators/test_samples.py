@@ -243,23 +243,6 @@ def test_what_cannot_be_done_is_said():
         model.sample_y([[np.nan, 0.0]])
 
 
-def test_a_mean_that_is_no_constant_is_refused():
-    model = LocalGPRegressor(**PLAIN, noise_variance=NOISE).fit(*training(50))
-    model.drift = "linear"
-    place = [[0.0, 0.0]]
-    questions = (
-        model.sampler,
-        lambda: model.predict_gradient(place),
-        lambda: model.predict(place, return_cov=True),
-        lambda: model.predict_areas(place, [1]),
-    )
-    for ask in questions:
-        with pytest.raises(ValueError, match="mean is a constant"):
-            ask()
-    model.drift = "constant"
-    assert model.sampler(2).n_samples == 2
-
-
 def test_models_of_a_source_keep_no_points_to_draw_from(monkeypatch):
     X, y = training(1000)
     source = ArraySource(X, y, batch_size=300, sample_size=400)

@@ -24,10 +24,19 @@ _COPIES = 3  # of all numbers, while they are put together
 
 @dataclass(frozen=True)
 class Column:
-    """A column used as it is, or as one column of zeros and ones for each of its `categories`."""
+    """A column used as it is, or as one column of zeros and ones for each of its `categories`.
+
+    Of a group it is the number of the category, and one more for others.
+    """
 
     name: str
     categories: tuple[str, ...] | None = None
+    is_group: bool = False
+
+    @property
+    def indicated(self) -> tuple[str, ...] | None:
+        """Categories that have a feature each."""
+        return None if self.is_group else self.categories
 
 
 @dataclass(frozen=True)
@@ -45,10 +54,18 @@ class Recipe:
     @property
     def roles(self) -> dict[str, Any]:
         """Parameters of an estimator."""
-        if self.drift is None:
+        if self.drift is None and not self.levels:
             return {}
-        drift = self.drift if isinstance(self.drift, str) else list(self.drift)
-        return {"coordinates": list(range(len(self.process))), "drift": drift}
+        roles: dict[str, Any] = {"coordinates": list(range(len(self.process)))}
+        if self.drift is not None:
+            roles["drift"] = self.drift if isinstance(self.drift, str) else list(self.drift)
+        return roles | ({"groups": list(self.levels)} if self.levels else {})
+
+    @property
+    def levels(self) -> dict[int, tuple[str, ...]]:
+        """Categories of the features that are groups, by the number of the feature."""
+        groups = {c.name: c.categories or () for c in self.columns if c.is_group}
+        return {i: groups[name] for i, name in enumerate(self.names) if name in groups}
 
     @property
     def process(self) -> list[str]:
@@ -60,13 +77,13 @@ class Recipe:
         """Names of the features."""
         names: list[str] = []
         for column in self.columns:
-            names += [column.name] if column.categories is None else [f"{column.name}={c}" for c in column.categories]
+            names += [column.name] if column.indicated is None else [f"{column.name}={c}" for c in column.indicated]
         return names
 
     @property
     def is_number(self) -> Booleans:
         """Which features are numbers of the table, and not zeros and ones made of text."""
-        return np.array([c.categories is None for c in self.columns for _ in c.categories or ("",)])
+        return np.array([c.categories is None for c in self.columns for _ in c.indicated or ("",)])
 
     def matrix(self, batch: TableRows) -> tuple[Floats, dict[str, Booleans]]:
         """Features (n, p), NaN where they are missing, and which rows (n,) have a category unknown to the model."""
@@ -77,6 +94,9 @@ class Recipe:
                 blocks.append(batch.numbers(column.name)[:, None])
                 continue
             texts = batch.texts(column.name)
+            if column.is_group:
+                blocks.append(codes(column.categories, texts))
+                continue
             blocks.append(indicators(column.categories, texts))
             familiar = {None, *column.categories}
             unknown[column.name] = np.array([text not in familiar for text in texts])
@@ -87,7 +107,7 @@ class Recipe:
         return [
             {"name": c.name, "kind": "number"}
             if c.categories is None
-            else {"name": c.name, "kind": "one-hot", "categories": list(c.categories)}
+            else {"name": c.name, "kind": "group" if c.is_group else "one-hot", "categories": list(c.categories)}
             for c in self.columns
         ]
 
@@ -99,10 +119,15 @@ class Recipe:
             conform(c, dict)
             conform(c["name"], str)
             conform(c["kind"], str)
-        with_words = [c for c in value if c["kind"] == "one-hot"]
+        with_words = [c for c in value if c["kind"] in ("one-hot", "group")]
         for c in with_words:
             conform(c["categories"], list[str])
-        return cls(tuple(Column(c["name"], tuple(c["categories"]) if c in with_words else None) for c in value))
+        return cls(
+            tuple(
+                Column(c["name"], tuple(c["categories"]) if c in with_words else None, c["kind"] == "group")
+                for c in value
+            )
+        )
 
 
 class Unused:
@@ -231,3 +256,10 @@ def indicators(categories: tuple[str, ...], texts: Sequence[str | None]) -> Floa
     places = {category: i for i, category in enumerate(categories)}
     result: Floats = rows[[places.get(text, -1) if text is not None else -1 for text in texts]]
     return result
+
+
+def codes(categories: tuple[str, ...], texts: Sequence[str | None]) -> Floats:
+    """Numbers (n, 1) of categories, one more than all where a text is none of them; NaN where it is missing."""
+    places: dict[str | None, float] = {category: float(i) for i, category in enumerate(categories)}
+    places[None] = np.nan
+    return np.array([[places.get(text, float(len(categories)))] for text in texts])

@@ -39,6 +39,7 @@ def command(
     identifier: options.Identifier = None,
     one_hot: options.OneHot = None,
     drift: options.Drift = None,
+    groups: options.Groups = None,
     hold_out: Annotated[float, typer.Option("--hold-out", help="Share of the rows that is held out.")] = 0.2,
     folds: Annotated[
         int | None, typer.Option("--folds", help="Cross-validate: every row is held out once, in so many models.")
@@ -110,7 +111,7 @@ def command(
             raise CommandError(f"--hold-out must lie between 0 and 1, not {hold_out:g}.")
         from .training import read_training, say_what_was_read
 
-        training = read_training(data, target, features, identifier, one_hot, encoding, drift)
+        training = read_training(data, target, features, identifier, one_hot, encoding, drift, groups)
         say_what_was_read(training, features is not None)
         labels = _regions(training, block_columns, n_blocks, settings) if spatial_blocks else None
         splits = split(len(training.y), hold_out, folds, labels, seed)

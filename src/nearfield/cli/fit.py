@@ -35,6 +35,7 @@ def command(
     identifier: options.Identifier = None,
     one_hot: options.OneHot = None,
     drift: options.Drift = None,
+    groups: options.Groups = None,
     method: options.Method = "local",
     tolerance: options.Tolerance = 1e-3,
     n_scales: options.NScales = None,
@@ -74,7 +75,7 @@ def command(
     refuse_overwriting(out, table=data)
     check_writable(out)
     start = time.perf_counter()
-    training = read_training(data, target, features, identifier, one_hot, encoding, drift)
+    training = read_training(data, target, features, identifier, one_hot, encoding, drift, groups)
     say_what_was_read(training, features is not None)
     with bars() as show:
         made = make(settings, training.X, training.y, training.recipe, show)
@@ -92,7 +93,12 @@ def command(
 
 def _columns(training: Training) -> str:
     recipe, further = training.recipe, training.recipe.names[training.recipe.n_process or len(training.recipe.names) :]
-    return ", ".join(recipe.process) + (f", with a drift of {', '.join(further)}" if further else "")
+    groups = [recipe.names[j] for j in recipe.levels]
+    drift = [name for name in further if name not in groups]
+    parts = [f"with a drift of {', '.join(drift)}"] * bool(drift) + [f"with groups of {', '.join(groups)}"] * bool(
+        groups
+    )
+    return ", ".join([*recipe.process, *parts])
 
 
 def _on_earth(made: Made) -> str:

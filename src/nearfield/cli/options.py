@@ -26,6 +26,14 @@ Drift = Annotated[
         "linear or quadratic, in the features.",
     ),
 ]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        "--groups",
+        help="Columns of categories, with commas, whose values have normal effects with a learnt variance (random "
+        "effects). Values that the model has not seen are no error when it predicts.",
+    ),
+]
 Method = Annotated[
     str,
     typer.Option(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..common.sphere import degree_columns
 from ..common.types import Floats
+from ..estimators.columns import MOST_LEVELS
 from ..reporting.numbers import counted
 from ..streaming.tables import BadValueError, Table, TableRows, open_table
-from .columns import Column, Recipe, indicators, require_columns, require_room, split_names
+from .columns import Column, Recipe, codes, indicators, require_columns, require_room, split_names
 from .messages import CommandError, note
 
 MAX_CATEGORIES = 100
@@ -44,22 +45,28 @@ def read_training(
     one_hot: str | None = None,
     encoding: str | None = None,
     drift: str | None = None,
+    groups: str | None = None,
 ) -> Training:
-    """Read target, features and drift columns; rows where one is missing are dropped, and counted."""
+    """Read target, features, drift columns and groups; rows where one is missing are dropped, and counted."""
     with open_table(path, encoding) as table:
         named, texts = split_names(features), split_names(one_hot)
-        asked = DriftNames.of(drift, table.columns)
-        require_columns(table, [target, *named, *texts, *asked.columns, *([identifier] if identifier else [])])
-        for name in (*named, *texts, *asked.columns):
-            if name == target:
-                raise CommandError(f"The target {target!r} cannot be a feature as well.")
-        taken = {target, identifier, *texts, *asked.columns, ""}
+        asked, grouped = DriftNames.of(drift, table.columns), split_names(groups)
+        if groups is not None and not grouped:
+            raise CommandError("--groups must name columns.")
+        all_named = [*named, *texts, *asked.columns, *grouped]
+        require_columns(table, [target, *all_named, *([identifier] if identifier else [])])
+        if target in all_named:
+            raise CommandError(f"The target {target!r} cannot be a feature as well.")
+        for name in grouped:
+            if name in (*named, *texts, *asked.columns):
+                raise CommandError(f"--groups names {name!r}, which has another role already.")
+        taken = {target, identifier, *texts, *asked.columns, *grouped, ""}
         candidates = [c for c in (named or table.columns) if c not in (texts if named else taken)]
         columns = {name: _Numbers(name, must=bool(named)) for name in candidates}
         further = [name for name in asked.numbers if name not in columns]
         columns |= {name: _Numbers(name, must=True, is_drift=True) for name in further}
         columns[target] = _Numbers(target, must=True, is_target=True)
-        words: dict[str, list[str | None]] = {name: [] for name in (*texts, *asked.categories)}
+        words: dict[str, list[str | None]] = {name: [] for name in (*texts, *asked.categories, *grouped)}
         n_rows = 0
         for batch in table.batches():
             n_rows += batch.n_rows
@@ -71,7 +78,7 @@ def read_training(
     if n_rows == 0:
         raise CommandError(f"{table.name} has a header and no rows.")
     order = [name for name in named or table.columns if name in candidates or name not in asked.columns]
-    return _assemble(table, target, order, columns, words, texts, n_rows, asked)
+    return _assemble(table, target, order, columns, words, texts, n_rows, asked, grouped)
 
 
 @dataclass(frozen=True)
@@ -162,6 +169,7 @@ def _assemble(
     texts: list[str],
     n_rows: int,
     drift: DriftNames,
+    groups: list[str],
 ) -> Training:
     left_out = {name: kind for name, column in columns.items() if (kind := column.what_else())}
     values = {name: column.values() for name, column in columns.items() if name not in left_out}
@@ -186,6 +194,10 @@ def _assemble(
             f"{table.name} has no column of numbers besides {target!r} to predict from.{hint if commas else ''}"
         )
     recipe = _recipe(table, used, words, texts, drift)
+    if groups:
+        levels = [Column(name, _categories(table, name, words[name], MOST_LEVELS), True) for name in groups]
+        n_process = len(recipe.names) if recipe.n_process is None else recipe.n_process
+        recipe = replace(recipe, columns=(*recipe.columns, *levels), n_process=n_process)
     X, missing = _stack(recipe, values, words)
     missing[target] = int(np.isnan(values[target]).sum())
     kept = ~np.isnan(values[target]) & ~np.isnan(X).any(axis=1)
@@ -221,12 +233,11 @@ def _recipe(
     return Recipe(tuple(columns), n_process, tuple(numbers))
 
 
-def _categories(table: Table, name: str, texts: list[str | None]) -> tuple[str, ...]:
+def _categories(table: Table, name: str, texts: list[str | None], most: int = MAX_CATEGORIES) -> tuple[str, ...]:
     categories = sorted({text for text in texts if text is not None})
-    if not 2 <= len(categories) <= MAX_CATEGORIES:
+    if not 2 <= len(categories) <= most:
         raise CommandError(
-            f"{table.name}: column {name!r} has {len(categories)} different values, and categories are 2 to "
-            f"{MAX_CATEGORIES}."
+            f"{table.name}: column {name!r} has {len(categories)} different values, and categories are 2 to {most}."
         )
     return tuple(categories)
 
@@ -235,7 +246,9 @@ def _stack(
     recipe: Recipe, values: dict[str, Floats], words: dict[str, list[str | None]]
 ) -> tuple[Floats, dict[str, int]]:
     blocks = [
-        values[column.name][:, None] if column.categories is None else indicators(column.categories, words[column.name])
+        values[column.name][:, None]
+        if column.categories is None
+        else (codes if column.is_group else indicators)(column.categories, words[column.name])
         for column in recipe.columns
     ]
     missing = {c.name: int(np.isnan(block).any(axis=1).sum()) for c, block in zip(recipe.columns, blocks, strict=True)}

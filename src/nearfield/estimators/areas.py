@@ -10,7 +10,7 @@ from ..common.arrays import as_doubles
 from ..common.types import Floats, Integers
 from ..common.validation import is_whole
 from .area_groups import Groups
-from .samples import Sampler, refuse_drift, seed_of
+from .samples import Sampler, seed_of
 from .twins import array_of, twin_of
 
 
@@ -107,7 +107,6 @@ class Aggregated:
             areas: Areas = twin.predict_areas(array_of(X), groups, weights, total=total, method=method, **options)
             return areas
         self._need_arrays("predict_areas")  # type: ignore[attr-defined]
-        refuse_drift(self, "predict_areas")
         if method not in ("auto", "exact", "samples"):
             raise ValueError(f"The 'method' argument must be 'auto', 'exact' or 'samples'. Got {method!r}.")
         if not is_whole(n_samples, 2):

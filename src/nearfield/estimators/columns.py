@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -150,6 +150,11 @@ class Roles:
         return np.concatenate(made, axis=1) if made else None
 
     @property
+    def n_columns(self) -> int:
+        """Number of columns of drift and groups."""
+        return self.n_drift + (0 if self.groups is None else len(self.groups.names))
+
+    @property
     def n_drift(self) -> int:
         """Number of columns of the drift alone."""
         return 0 if self.design is None else len(self.design.names)
@@ -168,10 +173,16 @@ class Roles:
         """Coordinates (m, c) of rows (m, n_columns)."""
         return points[:, list(self.coordinates)]
 
-    def named(self, names: tuple[str, ...]) -> Roles:
-        """The same where columns of numbers are called so."""
+    def named(self, names: tuple[str, ...], levels: Mapping[int, Sequence[str]]) -> Roles:
+        """The same where columns of numbers are called so, and effects of groups after levels by their numbers."""
         design = self.design.named(names) if isinstance(self.design, Design) else self.design
-        return replace(self, encoding=replace(self.encoding, names=names), design=design)
+        called: list[str] = []
+        for j in self.encoding.groups:
+            labels, given = self.encoding.levels[str(j)], levels.get(j)
+            called += [f"{names[j]}={label if given is None else given[int(label)]}" for label in labels]
+            called.append(f"{names[j]}={UNSEEN}")
+        groups = None if self.groups is None else replace(self.groups, names=tuple(called))
+        return replace(self, encoding=replace(self.encoding, names=names), design=design, groups=groups)
 
     def rescaled(self, units: Floats) -> Roles:
         """Roles of data whose columns are multiplied by `units` (n_columns,), with the same drift columns."""
@@ -190,6 +201,11 @@ def has_roles(model: Any) -> bool:
     """Whether columns of X are to have different roles."""
     given = (model.coordinates, model.mean, model.groups)
     return any(value is not None for value in given) or not is_plain_drift(model.drift)
+
+
+def is_plain_mean(model: Any) -> bool:
+    """Whether all columns are coordinates, and the mean of the targets is all that is taken out of them."""
+    return not has_roles(model) and model.drift is not None
 
 
 def is_plain_drift(drift: Any) -> bool:

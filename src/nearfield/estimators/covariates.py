@@ -8,14 +8,18 @@ import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
 from ..common.arrays import Array, weighted_mean
+from ..common.derivatives import along_columns
 from ..common.parts import Part, PredictedParts
 from ..common.types import Floats
 from ..common.validation import describe, spawn
+from ..features.design import TransformedDesign
 from ..reporting.coefficients import DriftCoefficients
 from ..solvers.drift import Coefficients
-from .columns import UNSEEN, Roles, has_roles, roles_of
+from .area_groups import Groups
+from .columns import UNSEEN, Roles, has_roles, is_transformer, roles_of, with_design
 from .mean_model import cross_fitted, predicted
 
+SOURCES = "rows of a source or a Dask collection"
 Moments = tuple[Floats, Floats]
 """Means (m, k) and variances (m,)."""
 
@@ -124,6 +128,61 @@ class WithDrift:
         """Means (m, k) and variances (m,) of process and drift at checked points, and variances (m,) of their sum."""
         raise NotImplementedError
 
+    # ---- joint distributions: coefficients are one more normal term beside the process ---------------------------
+
+    def _unknown_of_drift(self, X: Floats) -> Floats | None:  # noqa: ARG002
+        """`h` (m, p) at checked rows (m, n_features): drift columns less what the process makes of them.
+
+        None where there are none, or where the process has them among its features.
+        """
+        return None
+
+    def _with_drift_drawn(
+        self, X: Floats, drawn: Floats, means: Floats, seed: int, functions: range
+    ) -> tuple[Floats, Floats]:
+        """Draws (m, S) of the process, and means (m, k), with the drift: each function has coefficients of its own."""
+        unknown, sums, known = self._unknown_of_drift(X), self._drift_sums(), self._known_mean(X)
+        targets = [i % len(self.y_mean_) for i in functions]
+        if unknown is not None and sums is not None:
+            normal = [np.random.default_rng([seed, i, sums.size]).standard_normal(sums.size) for i in functions]
+            drawn = drawn + unknown @ (sums.mean[:, targets] + sums.root @ np.column_stack(normal))
+            means = means + unknown @ sums.mean
+        return (drawn, means) if known is None else (drawn + known[:, targets], means + known)
+
+    def _covariance_of_drift(self, X: Floats) -> Floats | float:
+        """What coefficients add to the covariance (m, m) of checked rows."""
+        unknown, sums = self._unknown_of_drift(X), self._drift_sums()
+        if unknown is None or sums is None:
+            return 0.0
+        half = unknown @ sums.root
+        result: Floats = half @ half.T
+        return result
+
+    def _variances_of_drift(self, X: Floats, groups: Groups, factors: Floats | None = None) -> Floats | float:
+        """What coefficients add to the variances (G,) of weighted sums over checked rows, times `factors` (m,)."""
+        unknown, sums = self._unknown_of_drift(X), self._drift_sums()
+        if unknown is None or sums is None:
+            return 0.0
+        return sums.variance(groups.sums(unknown if factors is None else unknown * factors[:, None]))
+
+    def _slopes_of_drift(self, X: Floats) -> Floats | None:
+        """Derivatives (m, n_features, p) of the drift columns at checked rows; those by categories are zero.
+
+        Raises
+        ------
+        ValueError
+            Where the mean is made by a transformer or a regressor, which do not tell.
+        """
+        if self._roles is None or (self._roles.design is None and self._roles.groups is None and self.mean is None):
+            return None
+        if self.mean is not None or isinstance(self._roles.design, TransformedDesign):
+            name = "mean" if self.mean is not None else "drift"
+            raise ValueError(
+                f"{describe(self, name)} has no gradient that could be told: predict_gradient takes a drift of "
+                "columns, 'linear' or 'quadratic'."
+            )
+        return np.stack(along_columns(self._drift_columns, X), axis=1)  # type: ignore[arg-type]
+
     def _encoded(self, X: Any, reset: bool) -> Floats:
         """Rows (n, n_features) as numbers, where columns have roles; `reset` finds out which."""
         if not hasattr(X, "columns"):
@@ -152,6 +211,31 @@ class WithDrift:
             named = [name for name in ("coordinates", "mean", "groups") if getattr(self, name) is not None]
             name = named[0] if named else "drift"
             raise ValueError(f"{describe(self, name)} takes arrays and data frames, but not {what}.")
+
+    def _refuse_roles_of_rows(self) -> None:
+        """Refuse roles that take all rows to find out: levels, transformers and mean models, for rows of a source."""
+        for name in ("mean", "groups"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{describe(self, name)} takes arrays and data frames, but not {SOURCES}.")
+        if has_roles(self) and self.metric == "sphere":  # type: ignore[attr-defined]
+            raise ValueError(
+                f"{describe(self, 'metric')} takes 'sphere', together with columns that have roles, for arrays and data "
+                f"frames, but not {SOURCES}."
+            )
+        if is_transformer(self.drift):
+            raise ValueError(
+                f"{describe(self, 'drift')} takes a transformer for arrays and data frames, but not {SOURCES}."
+            )
+
+    def _take_roles(self, X: Floats, names: Any) -> None:
+        """Roles of the columns of rows (n, n_features) of a source, which become `_points`."""
+        self._roles = roles_of(self, X, names)
+        self._points = self._roles.encoding.encode(X)
+        self._roles = with_design(self, self._roles, self._points)
+
+    def _rows_of_source(self, X: Floats) -> Floats:
+        """Rows (m, n_features) of a source as numbers: categories are those of their levels."""
+        return X if self._roles is None else self._roles.encoding.encode(X)
 
     def _coordinate_names(self) -> Any:
         """Names of the columns that the process lives in; None where there are none."""

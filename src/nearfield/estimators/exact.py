@@ -199,6 +199,10 @@ class ExactGPRegressor(JointGPRegressor):
     def _drift_sums(self) -> Coefficients | None:
         return self._posterior.drift if isinstance(self._posterior, UniversalKriging) else None
 
+    def _unknown_of_drift(self, X: Floats) -> Floats | None:
+        q, F = self._posterior, self._drift_columns(X)
+        return q.unknown(self._inner(X), F) if isinstance(q, UniversalKriging) and F is not None else None
+
     def _parts_at(self, X: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats], Floats]:
         q, inner, F = self._posterior, self._inner(X), self._drift_columns(X)
         process = self._process.mean_and_variance(inner)
@@ -273,7 +277,9 @@ class ExactGPRegressor(JointGPRegressor):
         (_, y, noise), k, n_jobs = self._training_rows(), len(self.y_mean_), self.n_jobs
         X = as_doubles(self._process.X)
         prior, posterior = PriorDraws(self.kernel_.expanded(), seed), self._process
-        y = drawn_residuals(prior, X, y - self.y_mean_, noise, functions, n_jobs, np.arange(len(X)))
+        y = drawn_residuals(
+            prior, X, y - self._known_of_training() - self.y_mean_, noise, functions, n_jobs, np.arange(len(X))
+        )
         model = replace(posterior, coefficients=posterior.factor.solve(y))
 
         def values(points: Floats) -> tuple[Floats, Floats]:
@@ -285,13 +291,16 @@ class ExactGPRegressor(JointGPRegressor):
     def _variances_of_sums(self, X: Floats, groups: Groups) -> Floats | None:
         q = self._process
         given = Conditioning.dense(self.kernel_, TrainingSet(q.X, q.coefficients, q.noise), q.factor)
-        return groups.variances(given, self._inner(X), self.n_jobs)
+        return groups.variances(given, self._inner(X), self.n_jobs) + self._variances_of_drift(X, groups)
 
     def _gradients(self, X: Floats, with_covariance: bool) -> tuple[Floats, Floats | None]:
-        q = self._process
+        q, coefficients = self._process, self._process.coefficients
+        if isinstance(self._posterior, UniversalKriging):  # of the targets as they are, and of the drift columns
+            solved = self._posterior.solved
+            coefficients = np.column_stack([coefficients + solved @ self._posterior.drift.mean, solved])
         kernel = q.kernel.expanded()
         chunks = memory.batches(len(X), memory.rows_per_chunk(48 * q.X.shape[1] * len(q.X), len(X)))
-        slopes = [kernel_space_slopes(kernel, q.X, q.factor, q.coefficients, X[c], with_covariance) for c in chunks]
+        slopes = [kernel_space_slopes(kernel, q.X, q.factor, coefficients, X[c], with_covariance) for c in chunks]
         gradient = np.concatenate([each.gradient for each in slopes])
         return gradient, np.concatenate([each.covariance for each in slopes]) if with_covariance else None
 

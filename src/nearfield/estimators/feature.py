@@ -30,7 +30,7 @@ from ..reporting.numbers import counted
 from ..reporting.report import Report
 from ..reporting.summary import FEATURES, HYPERPARAMETERS
 from ..solvers import statistics
-from ..solvers.drift import UNTOLD, Coefficients
+from ..solvers.drift import UNTOLD, Coefficients, told_beyond_features
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.left_out import of_feature_space
 from ..solvers.statistics import Statistics
@@ -41,6 +41,7 @@ from ..streaming.passes import Passes
 from ..streaming.source import Source
 from .area_groups import Groups
 from .base import JointGPRegressor
+from .columns import has_roles
 from .probabilities import NO_ROWS
 from .rotated import is_rotated, refuse_rows_of_rotated, rotated
 from .samples import Functions
@@ -83,6 +84,9 @@ class FeatureGPRegressor(JointGPRegressor):
         that says nothing. Of arrays and data frames.
     mean : regressor or None, default=None
         Any regressor of scikit-learn as the mean of the process, cross-fitted; see `ExactGPRegressor`.
+    groups : names or numbers of columns, or None, default=None
+        Columns of categories whose levels have independent normal effects with a learnt variance; see
+        `ExactGPRegressor`.
     likelihood : {"kernel", "features"}, default="kernel"
         Learn by the likelihood of the Gaussian kernel that the features stand for, exact or composite, or by that of
         the features themselves (`TaylorFeatures`, and `FourierFeatures` that are not structured). Maps without
@@ -137,6 +141,7 @@ class FeatureGPRegressor(JointGPRegressor):
 
     _width: int  # number of features
     _rows_kept: tuple[Array, Array, Array | None] | None  # points, targets and weights, for left-out predictions
+    _drift_prior: Floats | None = None  # precisions (p,) of the coefficients of drift and groups, where there are any
     report_: Report
 
     def __init__(
@@ -154,6 +159,7 @@ class FeatureGPRegressor(JointGPRegressor):
         coordinates: Any = None,
         drift: Any = "constant",
         mean: Any = None,
+        groups: Any = None,
         likelihood: str = "kernel",
         n_restarts: int = 2,
         time_budget: float = 60.0,
@@ -174,13 +180,13 @@ class FeatureGPRegressor(JointGPRegressor):
             coordinates=coordinates,
             drift=drift,
             mean=mean,
+            groups=groups,
             n_restarts=n_restarts,
             time_budget=time_budget,
             n_jobs=n_jobs,
             random_state=random_state,
             progress=progress,
         )
-        del self.groups  # which is no parameter here
 
     @all_or_nothing
     def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -204,6 +210,7 @@ class FeatureGPRegressor(JointGPRegressor):
         points, targets, weights = self._validate_training(X, y, sample_weight)
         targets, drift = self._without_known(targets, weights)
         points = rotated(self, points, targets, weights, drift)
+        self._drift_prior = None
         # Sums are taken of what the targets have beyond this, so that a large mean does not cost them their digits.
         self._offset = self._mean_of(targets, weights)
         self._prepare(points, targets - self._offset, weights, drift=drift)
@@ -268,20 +275,42 @@ class FeatureGPRegressor(JointGPRegressor):
 
     def _fit_source(self, source: Source) -> Self:
         refuse_rows_of_rotated(self)
-        self._refuse_roles("rows of a source or a Dask collection")
+        self._refuse_roles_of_rows()
         passes = Passes(source, self._check_progress())
         rng = spawn(self.random_state, "source")
         sampled = take_sample(self, passes, rng)
-        self._offset = sampled.mean if self.drift is not None else np.zeros_like(sampled.mean)
-        is_whole = sampled.n <= source.sample_size
+        rows, is_whole = sampled.rows, sampled.n <= source.sample_size
+        is_constant = isinstance(self.drift, str) and self.drift == "constant"
+        self._drift_prior, self._offset = None, sampled.mean if is_constant else np.zeros_like(sampled.mean)
+        blocks: Callable[[], list[Block]] | None = None
+        if has_roles(self):  # by the sample: columns may be centred and scaled by any rows
+            self._take_roles(rows.X, source.names)
+            targets, drift = self._without_known(rows.targets, rows.weights)
+            self._prepare(self._inner(self._points), targets - self._offset, rows.weights, drift=drift)
+            self._points = None
+        else:
+            if not is_whole:
 
-        def blocks() -> list[Block]:
-            return make_blocks(passes, sampled, self._learning_request(X.shape[1]).ard, rng)
+                def blocks() -> list[Block]:
+                    return make_blocks(passes, sampled, self._learning_request(rows.X.shape[1]).ard, rng)
 
-        X, centered, weights = sampled.centred()
-        self._prepare(X, centered, weights, None if is_whole else blocks)
-        self._condition(self._sums(X, centered, weights) if is_whole else passes.run(FeatureSums(self), "sums"))
+            self._prepare(rows.X, rows.targets - self._offset, rows.weights, blocks)
+        if is_whole:
+            self._condition(self._sums_of_rows(rows.X, rows.targets, rows.weights))
+        else:
+            self._condition(passes.run(FeatureSums(self), "sums"))
         return self
+
+    def _sums_of_rows(self, X: Floats, y: Floats, weights: Floats | None) -> Statistics:
+        """Sums over rows of a source, with targets (n, k) and weights (n,).
+
+        Rows (n, n_features) are as they are where columns have roles, and else as the kernel sees them.
+        """
+        if self._roles is None:
+            return self._sums(X, y - self._offset, weights)
+        points = self._rows_of_source(X)
+        known = self._known_mean(points)
+        return self._sums(self._wide(points), y - self._offset - (0.0 if known is None else known), weights)
 
     def _prepare(
         self,
@@ -377,14 +406,31 @@ class FeatureGPRegressor(JointGPRegressor):
 
         return values
 
+    def _seen_by_functions(self, X: Floats) -> Floats:
+        points: Floats = self._wide(X)
+        return points
+
     def _variances_of_sums(self, X: Floats, groups: Groups) -> Floats | None:
-        points = self._inner(X)
+        points = self._wide(X)
         rows = np.zeros((len(groups.labels), self._width))
         for chunk in self._chunks(points):
             rows += groups.sums(self._rows(points[chunk]).T, chunk)
         assert isinstance(self._posterior, FeatureSpace)
         variances: Floats = column_squares(self._posterior.factor.whiten(np.asfortranarray(rows.T)))
         return variances
+
+    def _chained(self, X: Floats, with_variance: bool) -> tuple[Floats, Floats]:
+        drift = self._slopes_of_drift(X)
+        if drift is None or self._trend is None:
+            return super()._chained(X, with_variance)
+        q, k, variance = self._posterior, len(self.y_mean_), np.zeros(X.shape)
+        assert isinstance(q, FeatureSpace)
+        slopes = along_columns(lambda points: self._complex_rows(self._inner(points)), X)
+        slopes = [np.concatenate([each, drift[:, j].T]) for j, each in enumerate(slopes)]
+        gradient = np.stack([each.T @ q.coefficients[:, :k] for each in slopes], axis=1) + drift @ self._trend
+        if with_variance:
+            variance = np.stack([column_squares(q.factor.whiten(each)) for each in slopes], axis=1)
+        return gradient, variance
 
     def _gradients(self, X: Floats, with_covariance: bool) -> tuple[Floats, Floats | None]:
         q, (m, d), k = self._posterior, X.shape, len(self.y_mean_)
@@ -518,8 +564,8 @@ class FeatureGPRegressor(JointGPRegressor):
 
     @property
     def _n_drift(self) -> int:
-        """Number of drift columns, which are the last features."""
-        return 0 if self._roles is None or self._roles.design is None else len(self._roles.design.names)
+        """Number of columns of drift and groups, which are the last features."""
+        return 0 if self._roles is None else self._roles.n_columns
 
     def _rows(self, X: Array) -> Array:
         """Features of points (m, d), which drift columns may follow, one per row: shape (D, m)."""
@@ -549,18 +595,24 @@ class FeatureGPRegressor(JointGPRegressor):
     def _condition(self, sums: Statistics) -> None:
         # Where all data were forgotten, the mean of the targets stays, as the hyperparameters do.
         mean = sums.mean() if sums.n else self.y_mean_ - self._offset
-        if not (isinstance(self.drift, str) and self.drift == "constant"):
+        if not (isinstance(self.drift, str) and self.drift == "constant" and self.groups is None):
             mean = mean * 0
-        posterior = self._posterior_of(sums.centred(mean))
+        centred = sums.centred(mean)
+        if self._grouped_columns() and self._drift_prior is None:
+            unit = self.kernel_.variance + self.noise_variance_
+            told = told_beyond_features(centred, self._n_drift)
+            self._drift_prior = told.with_learnt_prior(self._grouped_columns(), unit).prior
+        posterior = self._posterior_of(centred)
         self.statistics_, self.y_mean_, self._posterior = sums, self._offset + mean, posterior
         self._rows_kept = self._left_out = None
 
     def _posterior_of(self, sums: Statistics) -> FeatureSpace:
         if self._n_drift == 0:
             return FeatureSpace.from_statistics(sums)
-        if sums.n <= self._n_drift:
+        prior = np.zeros(self._n_drift) if self._drift_prior is None else self._drift_prior
+        if sums.n <= np.count_nonzero(prior == 0):
             raise ValueError(UNTOLD)
-        return FeatureSpace.from_statistics(sums, (np.arange(self._width) < self._width - self._n_drift).astype(float))
+        return FeatureSpace.from_statistics(sums, np.concatenate([np.ones(self._width - self._n_drift), prior]))
 
     # ---- drift ---------------------------------------------------------------------------------------------------
 
@@ -571,8 +623,9 @@ class FeatureGPRegressor(JointGPRegressor):
         columns = np.eye(self._width, p, p - self._width, order="F")
         assert isinstance(self._posterior, FeatureSpace)
         covariance = self._posterior.factor.solve(columns)[-p:]
-        gram = np.linalg.inv(covariance)
-        return Coefficients(gram, gram @ self._posterior.coefficients[-p:, :-1])
+        gram, prior = np.linalg.inv(covariance), self._drift_prior
+        cross = gram @ self._posterior.coefficients[-p:, :-1]
+        return Coefficients(gram if prior is None else gram - np.diag(prior), cross, prior)
 
     def _parts_at(self, X: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats], Floats]:
         assert isinstance(self._posterior, FeatureSpace)

@@ -9,7 +9,6 @@ import numpy as np
 from ..common import memory
 from ..common.derivatives import along_columns
 from ..common.types import Floats
-from .samples import refuse_drift
 from .twins import array_of, as_given, twin_of
 
 PLACES_AT_ONCE = 1 << 13
@@ -27,7 +26,7 @@ class Sloping:
         """Gradient of the mean, and standard deviations of the gradient of the function on request.
 
         It is the gradient of the mean that `predict` gives, blending included, per unit of the columns of X; on the
-        sphere per degree.
+        sphere per degree. With a drift it is that of drift and process together, and 0 along columns of categories.
 
         Parameters
         ----------
@@ -43,7 +42,6 @@ class Sloping:
         if twin is not None:
             return as_given(twin.predict_gradient(array_of(X), return_std), X)
         self._need_arrays("predict_gradient")  # type: ignore[attr-defined]
-        refuse_drift(self, "predict_gradient")
         points: Floats = self._validate_test(X)  # type: ignore[attr-defined]
         m, d, k = len(points), points.shape[1], len(self.y_mean_)  # type: ignore[attr-defined]
         gradient, variance = np.empty((m, d, k)), np.empty((m, d))
@@ -67,13 +65,27 @@ class Sloping:
                 variance = np.einsum("mid,mij,mjd->md", turn, covariance, turn)
         elif covariance is not None:
             variance = np.einsum("mdd->md", covariance)
+        gradient, variance = self._with_drift_slopes(X, gradient, variance)
         factors = self._factors_of_function(X)
         return gradient, variance if factors is None else variance * factors[:, None] ** 2
+
+    def _with_drift_slopes(self, X: Floats, gradient: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """Gradients (m, d, k) and variances (m, d) with the drift, from those of the process for all k + p targets."""
+        slopes: Floats | None = self._slopes_of_drift(X)  # type: ignore[attr-defined]
+        sums, trend = self._drift_sums(), self._trend  # type: ignore[attr-defined]
+        if slopes is None or sums is None:
+            return gradient, variance
+        unknown = slopes - gradient[:, :, -sums.size :]
+        gradient = gradient[:, :, : -sums.size] + unknown @ sums.mean + slopes @ trend
+        return gradient, variance + np.sum((unknown @ sums.root) ** 2, axis=2)
 
     def _factors_of_function(self, X: Floats) -> Floats | None:  # noqa: ARG002
         """What the function's deviations from its mean are multiplied by at places (m, d); None is 1."""
         return None
 
     def _gradients(self, X: Floats, with_covariance: bool) -> tuple[Floats, Floats | None]:
-        """Gradients (m, d, k) of the mean at points (m, d) as the kernel sees them, and covariances (m, d, d)."""
+        """Gradients (m, d, k) of the mean at points (m, d) as the kernel sees them, and covariances (m, d, d).
+
+        With a drift, the process without it, and the drift columns as further targets: (m, d, k + p).
+        """
         raise NotImplementedError

@@ -35,13 +35,14 @@ from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes, Sample
 from ..streaming.source import ArraySource, Source
 from .area_groups import Groups
+from .columns import is_plain_mean
 from .extent import box_of, joined, warn_of_outside
 from .local_noise import LearntNoise
 from .local_request import local_request
 from .places import without_geometry
 from .rotated import refuse_rows_of_rotated, rotated
-from .samples import Functions, Sampler, refuse_drift
-from .sampling import rows_seen_by, take_sample
+from .samples import Functions, Sampler
+from .sampling import rows_seen_by, take_sample, whole_rows
 from .twins import array_of, as_given, twin_of
 
 
@@ -325,6 +326,10 @@ class LocalGPRegressor(LearntNoise):
         self.target_ = Target()
         if source is not None:
             self._refuse_target("rows of a source")
+        if source is not None and not is_plain_mean(self):
+            X, y, sample_weight = whole_rows(self, source)
+            source = None
+        if source is not None:
             data = self._source_data(source, clock)
         else:
             points, targets, weights = self._validate_training(X, y, sample_weight)
@@ -370,7 +375,6 @@ class LocalGPRegressor(LearntNoise):
     def _source_data(self, source: Source, clock: Clock) -> TrainingData:
         """Rows of a source, in memory where they are few."""
         refuse_rows_of_rotated(self)
-        self._refuse_drift("rows of a source or a Dask collection")
         passes = Passes(source, self._check_progress())
         sampled = take_sample(self, passes, spawn(self.random_state, "source"))
         clock.lap("sample")
@@ -428,8 +432,10 @@ class LocalGPRegressor(LearntNoise):
         source = as_source(X, y, sample_weight)
         if source is not None:
             refuse_rows_of_rotated(self)
-            self._refuse_drift("rows of a source or a Dask collection")
             check_fitted_on(self, source)
+            if not is_plain_mean(self):
+                X, y, sample_weight = whole_rows(self, source)
+                source = None
         if isinstance(self._fitted.predictor, LocalPredictor):
             fitted = self._fitted
             for rows in self._rows_of(X, y, sample_weight, source, bool(forget)):
@@ -513,7 +519,6 @@ class LocalGPRegressor(LearntNoise):
         if twin is not None:
             return as_given(twin._predict_with_covariance(array_of(X), return_std, include_noise), X)
         self._need_arrays("return_cov=True")
-        refuse_drift(self, "return_cov=True")
         if as_source(X, None, None) is not None:
             raise ValueError("The covariance of all rows of a source cannot be held; ask for return_std instead.")
         points = self._validate_test(X)
@@ -587,6 +592,7 @@ class LocalGPRegressor(LearntNoise):
         if not self.target_.is_identity:
             raise ValueError("return_cov=True needs target='identity'; sample_y draws from the joint distribution.")
         result = covariance(self._given(X), self._fitted.frame.points(self._inner(X)), self.n_jobs)
+        result += self._covariance_of_drift(X)
         factors, diagonal = self._factors_of_function(X), np.arange(len(X))
         if factors is not None:
             result *= np.outer(factors, factors)
@@ -610,7 +616,9 @@ class LocalGPRegressor(LearntNoise):
             return None
         inside = X[groups.owner >= 0]
         places = self._fitted.frame.points(self._inner(X))
-        return groups.variances(self._given(inside), places, self.n_jobs, self._factors_of_function(X))
+        factors = self._factors_of_function(X)
+        process = groups.variances(self._given(inside), places, self.n_jobs, factors)
+        return process + self._variances_of_drift(X, groups, factors)
 
     def _gradients(self, X: Floats, with_covariance: bool) -> tuple[Floats, Floats | None]:
         if not self.target_.is_identity:

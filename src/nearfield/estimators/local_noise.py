@@ -185,6 +185,13 @@ class LearntNoise(GPRegressor):
         sums = self._fitted.drift
         return sums if sums is not None and sums.size else None
 
+    def _unknown_of_drift(self, X: Floats) -> Floats | None:
+        drift, k = self._drift_columns(X), len(self.y_mean_)
+        if drift is None or self._drift_sums() is None:
+            return None
+        unknown: Floats = drift - self._fitted.predict_targets(self._inner(X), False, bool(self.blend))[0][:, k:]
+        return unknown
+
     def _parts_at(self, X: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats], Floats]:
         mean, variance = self._fitted.predict_targets(self._inner(X), True, bool(self.blend))
         drift, sums, k = self._drift_columns(X), self._drift_sums(), len(self.y_mean_)
@@ -199,9 +206,8 @@ class LearntNoise(GPRegressor):
     def _moments(self, X: Any) -> tuple[Any, Any]:
         drift = self._drift_columns(X)
         mean, variance = self._fitted.predict(self._inner(X), True, bool(self.blend), drift)
-        return self._shaped(mean, self._known_mean(X, drift)), namespace(variance).clip(
-            self._finite(variance), 0.0, None
-        )
+        mean = self._shaped(mean, self._known_mean(X, drift))
+        return mean, namespace(variance).clip(self._finite(variance), 0.0, None)
 
     def _distribution(self, X: Floats, mean: Floats, variance: Floats, noise: Floats | None) -> PredictiveDistribution:
         points = self._fitted.frame.points(self._inner(X))

@@ -176,7 +176,8 @@ class Sampler:
         for r, run in enumerate(runs if chunks else []):
             functions = self._functions(run)
             for c, chunk in enumerate(chunks):
-                drawn, means = functions(model._inner(X[chunk]))
+                drawn, means = functions(model._seen_by_functions(X[chunk]))
+                drawn, means = model._with_drift_drawn(X[chunk], drawn, means, self.seed, run)
                 drawn = np.moveaxis(drawn.reshape(len(drawn), -1, k), 1, 2)
                 values = model._finite(model._draws_in_units(X[chunk], drawn, means, rng))
                 yield chunk, slice(run.start // k, run.stop // k), values
@@ -226,7 +227,6 @@ class Sampled:
             `sampler(X)` has the values of all functions at places, shape (m, n_samples).
         """
         self._need_arrays("sampler")  # type: ignore[attr-defined]
-        refuse_drift(self, "sampler")
         check_n_samples(n_samples)
         sampler = Sampler(self, int(n_samples), seed_of(random_state))
         self._bytes_per_function()  # refuses models that functions cannot be drawn from
@@ -237,6 +237,11 @@ class Sampled:
 
     def _bytes_per_function(self) -> float:
         raise NotImplementedError
+
+    def _seen_by_functions(self, X: Floats) -> Floats:
+        """What `Functions` take of checked rows (m, n_features): points as the kernel sees them."""
+        points: Floats = self._inner(X)  # type: ignore[attr-defined]
+        return points
 
     def _draws_in_units(self, X: Floats, values: Floats, means: Floats, rng: np.random.Generator | None) -> Floats:  # noqa: ARG002
         """Draws (m, k, S) in the units of the targets, from what `Functions` give at places (m, d).
@@ -259,7 +264,7 @@ def _together(points: Floats) -> Integers:
 
 
 def refuse_drift(model: Any, method: str) -> None:
-    """Refuse a model whose mean is more than a constant, which draws, areas and gradients know nothing of."""
+    """Refuse a model whose mean is more than a constant, which a method knows nothing of."""
     drift = getattr(model, "drift", None)
     is_constant = drift is None or (isinstance(drift, str) and drift == "constant")
     if not is_constant or any(getattr(model, name, None) is not None for name in ("mean", "groups")):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..common import memory
+from ..common.types import Floats
 from ..common.validation import check_n_targets
 from ..solvers.statistics import Statistics
 from ..streaming.batches import Batch, SourceError, row_in_words
 from ..streaming.on_earth import OnEarth
 from ..streaming.passes import Passes, Reduction, Sample, Sampled
+from ..streaming.source import Source
 from .places import sphere_for
+from .rotated import refuse_rows_of_rotated
 
 if TYPE_CHECKING:
     from .base import GPRegressor
@@ -51,13 +55,40 @@ def rows_seen_by(model: GPRegressor) -> Callable[[Reduction], Reduction] | None:
     return None if sphere is None else lambda reduction: OnEarth(reduction, sphere, model._coordinate_names())
 
 
+def whole_rows(model: GPRegressor, source: Source) -> tuple[Any, Floats, Floats | None]:
+    """All rows of a source, its targets and weights, for a local model whose columns have roles.
+
+    What drift columns tell takes neighbours among all rows, so that sums over batches do not do.
+    """
+    refuse_rows_of_rotated(model)
+    passes = Passes(source, model._check_progress())
+    sampled: Sampled = passes.run(Sample(source.sample_size, 0), "sample")
+    if sampled.n == 0:
+        raise SourceError("The source has 0 rows (of positive weight).")
+    memory.require(
+        8.0 * sampled.n * (14 * sampled.rows.X.shape[1] + 40),
+        f"A local model of {sampled.n} samples, with columns that have roles,",
+        "FeatureGPRegressor takes such columns batch by batch.",
+    )
+    if sampled.n > source.sample_size:
+        sampled = passes.run(Sample(sampled.n, 0), "rows")
+    rows = sampled.rows
+    y = rows.targets[:, 0] if source.single_target else rows.targets
+    if source.names is None:
+        return rows.X, y, rows.weights
+    import pandas as pd
+
+    return pd.DataFrame(rows.X, columns=list(source.names)), y, rows.weights
+
+
 class FeatureSums(Reduction):
     """The sums of a model with one feature map; None before any data."""
 
     batch_rows = 1 << 16
 
     def __init__(self, model: FeatureGPRegressor) -> None:
-        self.model, self.n_features = model, model._n_inner
+        self.model = model
+        self.n_features = model._n_inner if model._roles is None else model.n_features_in_
 
     def start(self) -> None:
         """See `Reduction`."""
@@ -66,7 +97,7 @@ class FeatureSums(Reduction):
     def update(self, state: Statistics | None, batch: Batch) -> Statistics:
         """See `Reduction`."""
         check_n_targets(batch.targets.shape[1], len(self.model._offset))
-        new = self.model._sums(batch.X, batch.targets - self.model._offset, batch.weights)
+        new = self.model._sums_of_rows(batch.X, batch.targets, batch.weights)
         return new if state is None else state + new
 
     def merge(self, first: Statistics | None, second: Statistics | None) -> Statistics | None:

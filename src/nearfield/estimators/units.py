@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -51,10 +51,10 @@ def rescale(model: Any, units: NDArray[np.float64]) -> None:
                 feature_map.center_ = feature_map.center_ * units
 
 
-def give_names(model: Any, names: Sequence[str]) -> None:
-    """Name the columns of a model that was fitted to an array."""
+def give_names(model: Any, names: Sequence[str], levels: Mapping[int, Sequence[str]] | None = None) -> None:
+    """Name the columns of a model that was fitted to an array, and levels of groups, which were 0, 1, ... there."""
     model.feature_names_in_ = np.array(list(names), dtype=object)
     if model._roles is not None:
-        model._roles = model._roles.named(tuple(names))
+        model._roles = model._roles.named(tuple(names), levels or {})
     if hasattr(model, "report_"):
         model.report_ = model._described(model.report_)

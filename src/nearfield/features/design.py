@@ -62,13 +62,13 @@ class Design:
 
     def __call__(self, points: Floats) -> Floats:
         """Drift columns (m, p) of rows (m, n_features)."""
-        result = np.ones((len(points), len(self.terms)))
+        result = np.ones((len(points), len(self.terms)), dtype=points.dtype)
         plain = [i for i, term in enumerate(self.terms) if len(term.columns) == 1 and term.level < 0]
         columns = [self.terms[i].columns[0] for i in plain]
         result[:, plain] = (points[:, columns] - self.middle[columns]) / self.unit[columns]  # all at once
         for i, term in enumerate(self.terms):
             if term.level >= 0:
-                result[:, i] = points[:, term.columns[0]] == term.level
+                result[:, i] = points[:, term.columns[0]].real == term.level
             elif len(term.columns) > 1:
                 for j in term.columns:
                     result[:, i] *= (points[:, j] - self.middle[j]) / self.unit[j]

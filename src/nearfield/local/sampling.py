@@ -78,11 +78,11 @@ def draw(
     ValueError
         Where that is out of reach, since the kernel reaches across too many pairs of points.
     """
-    data, k = fitted.training_set(), len(fitted.y_mean)
+    data, k = fitted.training_set(), len(fitted.y_mean) - (0 if fitted.drift is None else fitted.drift.size)
     # Where neighbours are near each other in memory, too, rows of many numbers are found sooner.
     order = np.arange(len(data.X)) if data.cells is None else data.cells.order
     data = TrainingSet(data.X[order], data.y[order], data.noise[order])
-    targets = data.y[:, :k] - (fitted.y_mean - fitted.frame.offset)
+    targets = data.y[:, :k] - (fitted.y_mean - fitted.frame.offset)[:k]
     prior = PriorDraws(fitted.frame.kernel, seed)
     is_single = not exact and _may_be_single(fitted, targets, data.noise)
     y = drawn_residuals(prior, data.X, targets, data.noise, functions, n_jobs, order, is_single)

@@ -14,9 +14,11 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from ..common.arrays import FARTHEST
 from ..common.targets import KINDS
+from ..features.design import Design
 from ..kernels.families import FAMILIES
 from ..reporting.summary import FEATURES
 
@@ -97,6 +99,8 @@ def conform(value: Any, expected: Any, odd: bool = False) -> None:
         require(_is_integer(value) or (type(value) is float and (odd or np.isfinite(value))))
     elif expected is int:
         require(_is_integer(value))
+    elif expected is BaseEstimator:
+        require(isinstance(value, BaseEstimator))
     else:
         require(type(value) is expected)
 
@@ -279,6 +283,12 @@ def _is_design(f: Any) -> bool:
     return bool(fits and inside and are_positive(f.unit) and all(len(t.columns) == 1 or t.level < 0 for t in f.terms))
 
 
+def _is_transformed(f: Any) -> bool:
+    p = len(f.names)
+    fits = f.middle.shape == f.unit.shape == (p,) and len(f.columns) == len(set(f.columns)) == p > 0
+    return bool(fits and are_positive(f.unit) and min(f.columns) >= -1)
+
+
 def _is_encoding(f: Any) -> bool:
     names = f.names is None or (len(f.names) == f.n_columns == len(set(f.names)))
     columns = {str(j) for j in f.used}
@@ -296,7 +306,7 @@ def _are_roles(f: Any) -> bool:
         f.coordinates
         and len(set(f.coordinates)) == len(f.coordinates)
         and {*f.coordinates, *f.drift_columns} <= set(f.encoding.used)
-        and (f.design is None or len(f.design.middle) == f.encoding.n_columns)
+        and (not isinstance(f.design, Design) or len(f.design.middle) == f.encoding.n_columns)
     )
 
 
@@ -344,6 +354,7 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "Depth": lambda f: f.excess >= 0 and f.most >= 1 and f.noise >= 0,
     "DomainFeatures": _is_domain,
     "Design": _is_design,
+    "TransformedDesign": _is_transformed,
     "Encoding": _is_encoding,
     "Roles": _are_roles,
     "Coefficients": _are_coefficients,

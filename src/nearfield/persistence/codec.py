@@ -1,17 +1,18 @@
 """Fitted models as plain values and arrays, and back: a closed set of types, so that nothing else can come to life.
 
 Numbers, words, truth values, None and lists stand for themselves. All else is an object of JSON with one of the keys
-"float", "tuple", "dict", "array", "names", "object" or "estimator", which say what to make of it.
+"float", "tuple", "dict", "array", "names", "object", "estimator" or "sklearn", which say what to make of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from ..common.arrays import is_tensor, on_host
 from ..common.distribution import Calibration
@@ -20,7 +21,7 @@ from ..common.targets import Target
 from ..common.types import Floats
 from ..estimators.columns import Encoding, Roles
 from ..features import FourierFeatures, MaclaurinFeatures, PolynomialSketch, TaylorFeatures
-from ..features.design import Design, Term
+from ..features.design import Design, Term, TransformedDesign
 from ..features.domain import DomainFeatures
 from ..features.fourier import DenseFrequencies, StructuredFrequencies
 from ..features.maclaurin import MaclaurinMap
@@ -42,7 +43,7 @@ from ..solvers.drift import Coefficients
 from ..solvers.factors import Cholesky
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.statistics import Statistics
-from . import checks
+from . import checks, sklearn_parts
 
 Array = NDArray[Any]
 
@@ -93,6 +94,29 @@ def _fields_of_target(target: Target) -> dict[str, Any]:
     return {"kind": target.kind, "power": target.power, "unit": target.unit}
 
 
+def _fields_of_transformed(design: TransformedDesign) -> dict[str, Any]:
+    return {name: getattr(design, name) for name in ("transformer", "names", "columns", "middle", "unit")}
+
+
+def _transformed(
+    transformer: BaseEstimator, names: tuple[str, ...], columns: tuple[int, ...], middle: Floats, unit: Floats
+) -> TransformedDesign:
+    """A design that lacks how rows of numbers become what the transformer takes, which `_roles` knows."""
+    return TransformedDesign(transformer, lambda points: points, names, columns, middle, unit)
+
+
+def _roles(
+    encoding: Encoding,
+    coordinates: tuple[int, ...],
+    drift_columns: tuple[int, ...] = (),
+    design: Design | TransformedDesign | None = None,
+    groups: Design | None = None,
+) -> Roles:
+    if isinstance(design, TransformedDesign):
+        design = replace(design, as_given=encoding.decode)
+    return Roles(encoding, coordinates, drift_columns, design, groups)
+
+
 _KINDS = {
     kind.cls.__name__: kind
     for kind in (
@@ -100,7 +124,9 @@ _KINDS = {
             _plain, (Kernel, OnBound, Learned, Plan, Report, Statistics, Lattice, Placement, Depth, MomentSums, Sphere)
         ),
         *map(_plain, (DomainFeatures, GlobalPart, NoiseModel, NoiseField, FieldSum, Inputs, Calibration)),
-        *map(_plain, (Term, Design, Encoding, Roles, Coefficients)),
+        *map(_plain, (Term, Design, Encoding, Coefficients)),
+        _Kind(Roles, lambda v: {f.name: getattr(v, f.name) for f in fields(Roles)}, _roles),
+        _Kind(TransformedDesign, _fields_of_transformed, _transformed),
         *map(_plain, (MaclaurinMap, DenseSketch, TensorSRHT, DenseFrequencies, StructuredFrequencies)),
         _Kind(Target, _fields_of_target, Target),
         # What follows from the rest is left out, and made again.
@@ -158,7 +184,20 @@ def encode(value: Any, arrays: list[Array]) -> Any:
             "parameters": encode_fields(storable_parameters(value), arrays),
             "state": encode_fields({key: vars(value)[key] for key in _MAP_STATE if key in vars(value)}, arrays),
         }
+    if isinstance(value, BaseEstimator):
+        content = sklearn_parts.packed(value)
+        if isinstance(content, str):
+            raise NotStorableError(f"A {name} cannot be stored {content}")
+        return {"sklearn": _encode_array(content, arrays)}
     raise NotStorableError(f"A value of type {type(value).__module__}.{type(value).__qualname__} cannot be stored")
+
+
+def require_own(estimator: BaseEstimator) -> None:
+    """Refuse an estimator that is no feature map of this package."""
+    if type(estimator) not in _MAPS.values():
+        raise NotStorableError(
+            f"A value of type {type(estimator).__module__}.{type(estimator).__qualname__} cannot be stored"
+        )
 
 
 def encode_fields(values: Mapping[str, Any], arrays: list[Array]) -> dict[str, Any]:
@@ -224,6 +263,10 @@ def _decode(value: Any, left: dict[int, Array]) -> Any:
     if "names" in value:
         checks.conform(value["names"], list[str])
         return np.array(value["names"], dtype=object)
+    if "sklearn" in value:
+        content = _decode(value["sklearn"], left)
+        checks.conform(content, NDArray[np.uint8])
+        return sklearn_parts.unpacked(content)
     if "object" in value:
         return _made(value["object"], _decode_fields(value["fields"], left))
     estimator = _MAPS[value["estimator"]](**_decode_fields(value["parameters"], left))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from .. import __version__
 from ..common import memory
@@ -27,6 +28,7 @@ from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from ..estimators.base import GPRegressor
 from ..estimators.columns import Roles
 from ..estimators.rotated import MOST_COLUMNS
+from ..features.design import TransformedDesign
 from ..hyperparameters.learning import Learned
 from ..hyperparameters.noise import NoiseModel
 from ..kernels import Kernel
@@ -81,6 +83,9 @@ _OPTIONAL: dict[str, Any] = {
     "_roles": Roles | None,
     "_points": Floats | None,
     "_trend": Floats | None,
+    "_drift_prior": Floats | None,
+    "mean_": BaseEstimator,
+    "_mean_rows": Floats | None,
 }
 _LOCAL: dict[str, Any] = {
     "_offset": Floats,
@@ -121,6 +126,7 @@ _OPTIONAL_PARTS: dict[str, Any] = {
     "drift_mean": Floats | None,
     "drift_prior": Floats | None,
 }
+_OF_SKLEARN = ("drift", "mean", "mean_")  # attributes that may be transformers and regressors of scikit-learn
 _MOST_THREADS = 4096
 _WRONG = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
 
@@ -298,6 +304,8 @@ def _state(model: Any) -> dict[str, Any]:
     if isinstance(model, LocalGPRegressor):
         fitted = model._fitted
         values = {**values, "_offset": fitted.frame.offset, "_unit": fitted.frame.unit, "_weight": fitted.weight}
+    if isinstance(model, FeatureGPRegressor) and model._mean_rows is not None:  # which keeps no rows
+        values = {**values, "_mean_rows": model._mean_rows[:0]}
     return {name: values[name] for name in (*_STATE[type(model).__name__], *_OPTIONAL) if name in values}
 
 
@@ -440,7 +448,7 @@ def _check_rotation(rotation: Floats | None, d: int, is_flat: bool) -> None:
 def _n_drift(model: Any) -> int:
     """Number of drift columns."""
     roles = model._roles
-    return 0 if roles is None else roles.n_drift + (0 if roles.groups is None else len(roles.groups.names))
+    return 0 if roles is None else roles.n_columns
 
 
 def _check_roles(model: Any) -> None:
@@ -457,9 +465,22 @@ def _check_roles(model: Any) -> None:
             require(np.all((points[:, int(j)] >= 0) & (points[:, int(j)] < most)))
     if p and roles.design is not None:
         require(np.isfinite(roles.design.to_given).all())
+    _check_foreign(model)
     if roles is not None:
         n_columns = sum(len(roles.encoding.levels[str(j)]) + 1 for j in roles.encoding.groups)
         require(n_columns == (0 if roles.groups is None else len(roles.groups.names)))
+
+
+def _check_foreign(model: Any) -> None:
+    """Try what scikit-learn's transformers and regressors make of a row."""
+    roles, k, means = model._roles, len(model.y_mean_), model._mean_rows
+    require((means is None) == (not hasattr(model, "mean_")) and (means is None or roles is not None))
+    if roles is not None and (means is not None or isinstance(roles.design, TransformedDesign)):
+        row = np.zeros((1, model.n_features_in_)) if model._points is None else model._points[:1]
+        columns, known = model._drift_columns(row), model._known_mean(row)
+        require((0 if columns is None else columns.shape[1]) == _n_drift(model))
+        require(known is not None and known.shape == (1, k) and np.isfinite(known).all())
+        require(means is None or (means.ndim == 2 and means.shape[1] == k))
 
 
 def _check_coefficients(model: Any) -> None:
@@ -489,6 +510,9 @@ def _check_features(model: Any) -> None:
     d, k, sums = model._n_inner, len(model.y_mean_), model.statistics_
     require(sums.gram.shape == (model._width, model._width) and sums.cross.shape == (model._width, k + 1))
     maps = model.feature_map_ if isinstance(model.feature_map_, list) else [model.feature_map_]
+    prior = model._drift_prior
+    require((prior is None) == (model._roles is None or model._roles.groups is None))
+    _check_prior(prior, _n_drift(model))
     require(model._offset.shape == (k,) and all(m.n_features_in_ == d for m in maps))
     require(model._rows(np.zeros((1, d + _n_drift(model)))).shape == (model._width, 1))
 
@@ -536,6 +560,8 @@ def _encoded(model: Any, values: dict[str, Any], arrays: list[Any]) -> dict[str,
     result = {}
     for name, value in values.items():
         try:
+            if name not in _OF_SKLEARN and isinstance(value, BaseEstimator):
+                codec.require_own(value)
             result[name] = codec.encode(value, arrays)
         except codec.NotStorableError as error:
             raise ValueError(

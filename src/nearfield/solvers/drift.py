@@ -24,6 +24,7 @@ from ..kernels import Kernel
 from .factors import Cholesky, log_density
 from .kernel_space import KernelSpace
 from .left_out import completed, of_kernel_space
+from .statistics import Statistics
 
 LEAST_GROUP, MOST_GROUP = 1e-8, 1e4  # variances of effects of groups, of that of the targets
 UNTOLD = (
@@ -161,6 +162,15 @@ class Coefficients:
         They are given for known coefficients, along with the left-out residuals of the drift columns, (m, p).
         """
         return completed(residuals - unknown @ self.mean, variances, unknown @ self.root)
+
+
+def told_beyond_features(sums: Statistics, p: int) -> Coefficients:
+    """What sums tell of the coefficients of their last `p` features, beside the others, which are standard normal."""
+    gram, D = sums.gram + np.tril(sums.gram, -1).T, len(sums.gram) - p
+    inner = gram[:D, :D] + np.eye(D)
+    solved = np.linalg.solve(inner, np.column_stack([gram[:D, D:], sums.cross[:D, :-1]]))
+    rest = gram[D:, D:] - gram[D:, :D] @ solved[:, :p]
+    return Coefficients(0.5 * (rest + rest.T), sums.cross[D:, :-1] - gram[D:, :D] @ solved[:, p:])
 
 
 def gram_and_cross(F: Floats, solved: Floats, n_targets: int) -> Coefficients:

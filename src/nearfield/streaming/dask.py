@@ -225,7 +225,8 @@ def _finished(reduction: Reduction, states: list[Any]) -> Any:
 
 def _predict(model: Any, number: int, X: Any, return_std: bool, include_noise: bool) -> Any:
     batch = check_batch(X, None, None, f"Partition {number}", 0, with_y=False)
-    model._check_degrees(batch.X)
-    answer = model._predict_points(batch.X, return_std, include_noise)
+    points = model._rows_of_source(batch.X)
+    model._check_degrees(points)
+    answer = model._predict_points(points, return_std, include_noise)
     answers = answer if return_std else (answer,)
     return np.concatenate([values.reshape(len(batch), -1) for values in answers], axis=1)

@@ -44,7 +44,7 @@ def _predictions(
     model: Any, batches: Iterable[Batch], return_std: bool, include_noise: bool
 ) -> Iterator[tuple[Floats, Floats | None]]:
     for batch in batches:
-        answer = model._predict_points(batch.X, return_std, include_noise)
+        answer = model._predict_points(model._rows_of_source(batch.X), return_std, include_noise)
         yield answer if return_std else (answer, None)
 
 
@@ -92,7 +92,7 @@ def points_of(model: Any, source: Source) -> Iterator[Floats]:
     is_empty = True
     for batch in rebatched(_rows(model, source), PREDICTED_ROWS):
         is_empty = False
-        yield batch.X
+        yield model._rows_of_source(batch.X)
     if is_empty:
         yield np.empty((0, model.n_features_in_))
 
