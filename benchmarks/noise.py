@@ -31,6 +31,7 @@ MADE = ("plain", "tenfold", "outliers")
 LEVELS = (0.5, 0.8, 0.95, 0.99)
 AS_IS = {"noise": "constant", "likelihood": "gaussian"}
 MOST_TRAINING, MOST_TEST = 5000, 5000
+BUDGET = 900.0  # seconds of learning, so that a busy machine does not cut it short
 N_BLOCKS = (2, 5)  # along the widest direction, and in each of these along its own
 
 
@@ -69,7 +70,8 @@ def one_fit(name, data_dir, seed, most_rows, options):
     place = blocks(X)
     order = np.random.RandomState(seed).permutation(len(X))
     train, test = order[:n_training], order[n_training : n_training + MOST_TEST]
-    model = nf.LocalGPRegressor(random_state=seed, ard="8 columns" in name, **options)
+    options = {"random_state": seed, "n_jobs": 1, "ard": "8 columns" in name, "time_budget": BUDGET, **options}
+    model = nf.LocalGPRegressor(**options)
     _, seconds = common.timed(lambda: model.fit(X[train], y[train]))
     if hasattr(model, "predict_distribution"):
         distribution = model.predict_distribution(X[test])
