@@ -24,7 +24,7 @@ LEAST_GAIN = 0.003  # nats per point that a richer kind must gain
 LEAST_EVIDENCE = np.log(1000.0)  # nats of all points, see `_is_better`
 LEVELS = (0.5, 0.8, 0.95, 0.99)  # of intervals that are checked
 OFF = 0.004  # by which coverage must be off, besides by chance
-SIGNIFICANT = 3.0  # standard errors of it, where there was nothing to learn so far
+SIGNIFICANT = 3.5  # standard errors of it, where there was nothing to learn so far
 FOLDS = 5  # in which the sizes of residuals are found without them
 
 
