@@ -92,6 +92,8 @@ class GPRegressor(
         drift: Any = "constant",
         mean: Any = None,
         groups: Any = None,
+        noise: str = "constant",
+        likelihood: str = "gaussian",
         n_restarts: int = 2,
         time_budget: float = 60.0,
         n_jobs: int | None = None,
@@ -110,6 +112,8 @@ class GPRegressor(
         self.drift = drift
         self.mean = mean
         self.groups = groups
+        self.noise = noise
+        self.likelihood = likelihood
         self.n_restarts = n_restarts
         self.time_budget = time_budget
         self.n_jobs = n_jobs
@@ -622,7 +626,7 @@ class JointGPRegressor(GPRegressor):
         xp, diagonal = namespace(X), indices_like(range(m), X)
         # Rounding must not make a variance negative.
         variance = xp.clip(covariance[diagonal, diagonal], 0.0, None)
-        covariance[diagonal, diagonal] = variance + (self.noise_variance_ if include_noise else 0.0)
+        covariance[diagonal, diagonal] = variance + (like(self._noise_at(X), X) if include_noise else 0.0)
         return mean, covariance if self._single_target else xp.repeat(covariance[:, :, None], k, axis=2)
 
     def _predict_points(self, X: Array, return_std: bool, include_noise: bool) -> Any:
@@ -661,7 +665,8 @@ class JointGPRegressor(GPRegressor):
         samples : ndarray of shape (m, n_samples), or (m, n_targets, n_samples)
         """
         check_n_samples(n_samples)
-        if not is_tensor(X) and self._draws_by_rule(X):
+        by_rule = self._draws_by_rule(X) or (include_noise and not self.noise_model_.is_plain)
+        if not is_tensor(X) and by_rule:
             return self.sampler(n_samples, random_state)(X, include_noise)
         mean, covariance = self.predict(X, return_cov=True, include_noise=include_noise)
         rng = check_random_state(random_state)

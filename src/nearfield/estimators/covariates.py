@@ -219,8 +219,8 @@ class WithDrift:
                 raise ValueError(f"{describe(self, name)} takes arrays and data frames, but not {SOURCES}.")
         if has_roles(self) and self.metric == "sphere":  # type: ignore[attr-defined]
             raise ValueError(
-                f"{describe(self, 'metric')} takes 'sphere', together with columns that have roles, for arrays and data "
-                f"frames, but not {SOURCES}."
+                f"{describe(self, 'metric')} takes 'sphere', where columns have roles, for arrays and data frames, but "
+                f"not {SOURCES}."
             )
         if is_transformer(self.drift):
             raise ValueError(

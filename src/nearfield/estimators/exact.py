@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -24,12 +25,12 @@ from ..solvers.kernel_space import KernelSpace
 from ..solvers.left_out import of_kernel_space
 from ..streaming.inputs import refuse_source
 from .area_groups import Groups
-from .base import JointGPRegressor
+from .joint_noise import LearntJointNoise
 from .rotated import rotated
 from .samples import Functions
 
 
-class ExactGPRegressor(JointGPRegressor):
+class ExactGPRegressor(LearntJointNoise):
     """Exact Gaussian-process regression with a Gaussian kernel (Eq. 1): O(n^3) time and O(n^2) memory.
 
     Parameters
@@ -83,6 +84,13 @@ class ExactGPRegressor(JointGPRegressor):
         Columns of categories whose levels have independent normal effects, with a variance per column that is learnt:
         random effects. Levels that `fit` has not seen get the prior, and their variance shows it. See `group_effects_`
         and `group_variance_`.
+    noise : {"constant", "local", "auto"}, default="constant"
+        Of one size; of a size that varies from place to place, as left-out residuals tell, and goes back into the fit
+        as weights; or as left-out residuals call for. See `LocalGPRegressor`, whose default is "auto". Here the noise
+        alone may have a local size, and the function stays what it is.
+    likelihood : {"gaussian", "student", "auto"}, default="gaussian"
+        Of observations: normal, or with the tails of Student's t, whose degrees of freedom are learnt. Unless it is
+        "gaussian", gross outliers lose their weight in the fit. Of arrays with one target, as `noise`.
     n_restarts : int, default=2
         Random starts of the learning, besides the systematic ones.
     time_budget : float, default=60.0
@@ -104,6 +112,8 @@ class ExactGPRegressor(JointGPRegressor):
         Prior variance of the function; one per Gaussian where there are several.
     noise_variance_ : float
         Variance of the observation noise.
+    noise_model_ : NoiseModel
+        What left-out residuals say of size and tails of the noise; print `noise_model_.in_words()`.
     kernel_ : Kernel
         The same as a value that can be called; `kernel_.parameters()` are parameters of another regressor.
     learned_ : Learned
@@ -179,8 +189,21 @@ class ExactGPRegressor(JointGPRegressor):
         X = rotated(self, X, centered, weights, drift)
         self._learn(X, centered, weights, drift=drift)
         self._posterior = self._conditioned(X, drift, centered, self._noise_of(X, weights))
+        self._settle_noise("tensors" if is_tensor(X) else "")
         self._left_out = None
         return self
+
+    def _with_weights(self, weights: Floats, noise_variance: float | None) -> Self:
+        other, q, (_, y, _) = copy(self), self._posterior, self._training_rows()
+        X, drift = self._process.X, q.F if isinstance(q, UniversalKriging) else None
+        y = y - self._known_of_training()
+        other.y_mean_ = other._mean_of(y, weights)
+        if noise_variance is None:
+            other._learn(X, y - other.y_mean_, weights, drift=drift)
+        else:
+            other._at_noise(noise_variance)
+        other._posterior = other._conditioned(X, drift, y - other.y_mean_, other._noise_of(X, weights))
+        return other
 
     def _conditioned(self, X: Array, drift: Floats | None, y: Array, noise: Array) -> KernelSpace | UniversalKriging:
         """Posterior for points (n, d), drift columns (n, p) if any, targets less their mean (n, k) and noise (n,)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ from ..features import FourierFeatures
 from ..features.gradients import is_differentiable, length_scale_gradients
 from ..hyperparameters.blocks import Block
 from ..hyperparameters.learning import maximise_feature_likelihood
+from ..hyperparameters.noise import NoiseModel
 from ..hyperparameters.space import CONSTANT_SPREAD
 from ..kernels import Kernel
 from ..local.feature_distance import measure
@@ -40,8 +42,8 @@ from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes
 from ..streaming.source import Source
 from .area_groups import Groups
-from .base import JointGPRegressor
 from .columns import has_roles
+from .joint_noise import LearntJointNoise
 from .probabilities import NO_ROWS
 from .rotated import is_rotated, refuse_rows_of_rotated, rotated
 from .samples import Functions
@@ -50,7 +52,7 @@ from .sampling import FeatureSums, rows_seen_by, take_sample
 FAR = 0.1  # nats per point from the exact process, that are worth a warning
 
 
-class FeatureGPRegressor(JointGPRegressor):
+class FeatureGPRegressor(LearntJointNoise):
     """Gaussian-process regression in the space of `D` features (Eq. 2): O(n D^2) time, O(D^2) memory.
 
     Parameters
@@ -91,6 +93,11 @@ class FeatureGPRegressor(JointGPRegressor):
         Learn by the likelihood of the Gaussian kernel that the features stand for, exact or composite, or by that of
         the features themselves (`TaylorFeatures`, and `FourierFeatures` that are not structured). Maps without
         parameters `length_scale` and `variance` always learn by their own.
+    noise : {"constant", "local", "auto"}, default="constant"
+        Of one size; of a size that varies from place to place, as left-out residuals tell, and goes back into the fit
+        as weights; or as left-out residuals call for. See `LocalGPRegressor`, whose default is "auto". Unless it is
+        "constant", the noise may have the tails of Student's t, too, and gross outliers lose their weight. Of arrays
+        with one target.
     n_restarts : int, default=2
         Random starts of the learning, besides the systematic ones.
     time_budget : float, default=60.0
@@ -118,6 +125,8 @@ class FeatureGPRegressor(JointGPRegressor):
         Sums over the data seen so far.
     report_ : Report
         The measured distance from the exact Gaussian process; not for sources. Print it.
+    noise_model_ : NoiseModel
+        What left-out residuals say of size and tails of the noise; print `noise_model_.in_words()`.
     kernel_ : Kernel
         The same as a value that can be called; `kernel_.parameters()` are parameters of another regressor.
     learned_ : Learned
@@ -161,13 +170,14 @@ class FeatureGPRegressor(JointGPRegressor):
         mean: Any = None,
         groups: Any = None,
         likelihood: str = "kernel",
+        noise: str = "constant",
         n_restarts: int = 2,
         time_budget: float = 60.0,
         n_jobs: int | None = None,
         random_state: Any = None,
         progress: Any = None,
     ) -> None:
-        self.feature_map, self.likelihood = feature_map, likelihood
+        self.feature_map = feature_map
         super().__init__(
             length_scale=length_scale,
             signal_variance=signal_variance,
@@ -181,6 +191,8 @@ class FeatureGPRegressor(JointGPRegressor):
             drift=drift,
             mean=mean,
             groups=groups,
+            noise=noise,
+            likelihood=likelihood,
             n_restarts=n_restarts,
             time_budget=time_budget,
             n_jobs=n_jobs,
@@ -216,10 +228,34 @@ class FeatureGPRegressor(JointGPRegressor):
         self._prepare(points, targets - self._offset, weights, drift=drift)
         wide = points if drift is None else np.column_stack([points, drift])
         self._condition(self._sums(wide, targets - self._offset, weights))
-        self._measure(wide, targets - self._offset, weights)
         self._rows_kept = wide, targets, weights
+        self._settle_noise("tensors" if is_tensor(wide) else "")
+        self._measure(wide, targets - self._offset, self._rows_kept[2])
         self._points = None
         return self
+
+    def _noise_options(self) -> tuple[str, str]:
+        noise = check_option(self, "noise", ("auto", "constant", "local"))
+        return noise, "gaussian" if noise == "constant" else "auto"
+
+    def _with_weights(self, weights: Floats, noise_variance: float | None) -> Self:
+        assert self._rows_kept is not None
+        other, (X, y, _), d = copy(self), self._rows_kept, self._n_inner
+        if noise_variance is None:
+            other._offset = other._mean_of(y, weights)
+            other._prepare(X[:, :d], y - other._offset, weights, drift=X[:, d:] if self._n_drift else None)
+        else:
+            other._at_noise(noise_variance)
+        other._condition(other._sums(X, y - other._offset, weights))
+        other._rows_kept = X, y, weights
+        return other
+
+    def _as_noisy(self, X: Any, weights: Any) -> Any:
+        """Weights (n,) of further rows (n, d), with those that noise of local size gives them."""
+        if not self._is_weighted:
+            return weights
+        precisions = 1 / self.noise_model_.variance_factors(X / self._field_unit())
+        return precisions if weights is None else precisions * weights
 
     def _measure(self, X: Array, y: Array, weights: Array | None) -> None:
         """Set `report_`, and warn where the features are far from the kernel that they stand for."""
@@ -270,12 +306,16 @@ class FeatureGPRegressor(JointGPRegressor):
                 seconds={},
                 model_bytes=int(self._posterior.n_bytes),
                 kind=FEATURES,
+                noise="" if self.noise_model_.is_plain else self.noise_model_.in_words(),
             )
         )
 
     def _fit_source(self, source: Source) -> Self:
         refuse_rows_of_rotated(self)
         self._refuse_roles_of_rows()
+        if self._noise_options()[0] == "local":
+            raise ValueError(f"{describe(self, 'noise')} must be 'constant' or 'auto' for rows of a source.")
+        self.noise_model_, self._stated_noise, self._is_weighted = NoiseModel(), None, False
         passes = Passes(source, self._check_progress())
         rng = spawn(self.random_state, "source")
         sampled = take_sample(self, passes, rng)
@@ -358,11 +398,14 @@ class FeatureGPRegressor(JointGPRegressor):
         if source is not None:
             refuse_rows_of_rotated(self)
             check_fitted_on(self, source)
+            if self._is_weighted:
+                raise ValueError("A model with noise of local size takes in arrays only: give partial_fit X and y.")
             self._box = None  # nobody asked how far these rows reach
             new = Passes(source, self._check_progress(), rows_seen_by(self)).run(FeatureSums(self), "sums")
         else:
             points, targets, weights = self._validate_training(X, y, sample_weight, reset=False)
             self._check_targets(targets.shape[1])
+            weights = self._as_noisy(points, weights)
             if self._points is not None:
                 drift, known = self._drift_columns(self._points), self._known_mean(self._points)
                 targets = targets if known is None else targets - known
@@ -641,7 +684,7 @@ class FeatureGPRegressor(JointGPRegressor):
     def __getstate__(self) -> Any:
         state = super().__getstate__()
         if "_rows_kept" in state:  # a pickle of a few features must not hold all data
-            state = {**state, "_rows_kept": None}
+            state = {**state, "_rows_kept": None, "_stated_noise": None}
             if self._mean_rows is not None:
                 state["_mean_rows"] = self._mean_rows[:0]
         return state

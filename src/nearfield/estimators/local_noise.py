@@ -33,12 +33,9 @@ class LearntNoise(GPRegressor):
     A subclass gives `_store(fitted)`, which sets what users see of a fitted model.
     """
 
-    noise: str
-    likelihood: str
     target: Any
     blend: bool
     target_: Target
-    noise_model_: NoiseModel
     _fitted: FittedLocal
     _stated_noise: Floats | None  # noise variances of the samples, where the fit took others
 
@@ -162,9 +159,9 @@ class LearntNoise(GPRegressor):
         precisions = 1 / self.noise_model_.variance_factors(frame.points(X))
         return X, y, precisions if weights is None else precisions * weights
 
-    def _noise_at(self, X: Any) -> Floats:
-        points = self._fitted.frame.points(self._inner(as_doubles(X)))
-        return self.noise_model_.noise_variance(points, super()._noise_at(X))
+    def _field_points(self, X: Any) -> Floats:
+        points: Floats = self._fitted.frame.points(self._inner(as_doubles(X)))
+        return points
 
     # ---- drift -------------------------------------------------------------------------------------------------------
 
@@ -210,20 +207,16 @@ class LearntNoise(GPRegressor):
         return mean, namespace(variance).clip(self._finite(variance), 0.0, None)
 
     def _distribution(self, X: Floats, mean: Floats, variance: Floats, noise: Floats | None) -> PredictiveDistribution:
-        points = self._fitted.frame.points(self._inner(X))
-        return self.noise_model_.distribution(points, mean, variance, noise).in_units(self.target_)
+        return super()._distribution(X, mean, variance, noise).in_units(self.target_)
 
     def _draws_in_units(self, X: Floats, values: Floats, means: Floats, rng: np.random.Generator | None) -> Floats:
-        model, factors = self.noise_model_, self._factors_of_function(X)
+        factors = self._factors_of_function(X)
         if factors is not None:
             values = means[:, :, None] + factors[:, None, None] * (values - means[:, :, None])
         values += self.y_mean_[:, None]
         if rng is not None:
-            points = self._fitted.frame.points(self._inner(X))
-            scales = np.sqrt(model.factors(points) * GPRegressor._noise_at(self, X))[:, None, None]
-            is_normal = np.isinf(model.dof)
-            noise = rng.standard_normal(values.shape) if is_normal else rng.standard_t(model.dof, values.shape)
-            values += scales * noise
+            noise = np.full(len(X), self.noise_variance_)
+            values += self.noise_model_.noise_draws(self._field_points(X), noise, values.shape, rng)
         return self.target_.inverse(values)
 
     def _means_add_up(self) -> bool:
@@ -233,8 +226,7 @@ class LearntNoise(GPRegressor):
         """What the function's deviations from its mean are multiplied by at places (m, d); None is 1."""
         if not self.noise_model_.of_all:
             return None
-        points = self._fitted.frame.points(self._inner(X))
-        return np.sqrt(self.noise_model_.function_variance(points, np.ones(len(X))))
+        return np.sqrt(self.noise_model_.function_variance(self._field_points(X), np.ones(len(X))))
 
     # ---- left out ----------------------------------------------------------------------------------------------------
 

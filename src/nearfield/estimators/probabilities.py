@@ -24,9 +24,11 @@ NO_ROWS = "The model keeps no training rows, which left-out predictions need: fi
 class Probabilistic:
     """Predictive distributions of a regressor, for observations or for the function without noise.
 
-    A subclass gives `_training_rows()`, `_left_out_residuals()` and `_without(rows)`.
+    A subclass gives `_training_rows()`, `_left_out_residuals()` and `_without(rows)`, and `_field_points(X)` where it
+    learns a `noise_model_` of its own.
     """
 
+    noise_model_: NoiseModel = NoiseModel()
     noise_variance_: float
     y_mean_: Any
     _single_target: bool
@@ -202,11 +204,15 @@ class Probabilistic:
 
     def _noise_at(self, X: Array) -> Floats:
         """Noise variance (m,) at checked points (m, d)."""
-        return np.full(len(X), self.noise_variance_)
+        return self.noise_model_.noise_variance(self._field_points(X), np.full(len(X), self.noise_variance_))
+
+    def _field_points(self, X: Array) -> Floats:
+        """Checked points (m, d) in the units of the field of the noise."""
+        return as_doubles(X)
 
     def _distribution(self, X: Floats, mean: Floats, variance: Floats, noise: Floats | None) -> PredictiveDistribution:
         """Distributions at points (m, d), from means (m,) or (m, k) and variances (m,) of function and any noise."""
-        return NoiseModel().distribution(X, mean, variance, noise)
+        return self.noise_model_.distribution(self._field_points(X), mean, variance, noise)
 
 
 def _as_given(values: Floats, X: Any) -> Any:

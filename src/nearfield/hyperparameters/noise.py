@@ -24,7 +24,7 @@ LEAST_GAIN = 0.003  # nats per point that a richer kind must gain
 LEAST_EVIDENCE = np.log(1000.0)  # nats of all points, see `_is_better`
 LEVELS = (0.5, 0.8, 0.95, 0.99)  # of intervals that are checked
 OFF = 0.004  # by which coverage must be off, besides by chance
-SIGNIFICANT = 3.0  # standard errors of it, where there was nothing to learn so far
+SIGNIFICANT = 3.5  # standard errors of it, where there was nothing to learn so far
 FOLDS = 5  # in which the sizes of residuals are found without them
 
 
@@ -82,6 +82,12 @@ class NoiseModel:
     def noise_variance(self, X: Floats, noise: Floats) -> Floats:
         """Variances (m,) of the noise at points (m, d), from those that the model states (m,)."""
         return noise * self.variance_factors(X)
+
+    def noise_draws(self, X: Floats, noise: Floats, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        """Draws of noise (m, ...) at points (m, d), from the variances that the model states there (m,)."""
+        unit = rng.standard_normal(shape) if np.isinf(self.dof) else rng.standard_t(self.dof, shape)
+        scales: Floats = np.sqrt(self.factors(X) * noise)
+        return unit * scales.reshape(-1, *[1] * (len(shape) - 1))
 
     def in_words(self) -> str:
         """What was learnt, in a few words."""
@@ -162,8 +168,10 @@ class Kind:
         return not self.has_factor
 
 
-def choose(residuals: Residuals, noise: str, likelihood: str, rng: np.random.RandomState) -> Kind:
-    """The kind of noise model that residuals call for.
+def choose(
+    residuals: Residuals, noise: str, likelihood: str, rng: np.random.RandomState, with_function: bool = True
+) -> Kind:
+    """The kind of noise model that residuals call for; with the function's variances of local size, too, or not.
 
     `noise` is "constant", "local" or "auto", `likelihood` "gaussian", "student" or "auto": what is left open is settled
     by the densities of residuals under models learnt from the other half of them. The simplest kind is kept unless a
@@ -171,7 +179,7 @@ def choose(residuals: Residuals, noise: str, likelihood: str, rng: np.random.Ran
     """
     if not np.any(residuals.values):
         return Kind()  # nothing to learn from
-    kinds = _kinds(residuals, noise, likelihood)
+    kinds = _kinds(residuals, noise, likelihood, (False, True) if with_function else (False,))
     halves = np.array_split(rng.permutation(len(residuals.values)), 2)
     chosen = kinds[0]
     if len(kinds) > 1:
@@ -194,14 +202,14 @@ def _is_better(gains: Floats, halves: Sequence[Integers]) -> bool:
     return bool(np.mean(gains) > LEAST_GAIN and evidence > LEAST_EVIDENCE)
 
 
-def _kinds(residuals: Residuals, noise: str, likelihood: str) -> list[Kind]:
-    """Kinds to choose from, the simplest first."""
+def _kinds(residuals: Residuals, noise: str, likelihood: str, of_what: Sequence[bool]) -> list[Kind]:
+    """Kinds to choose from, the simplest first; `of_what` are the choices of `of_all`."""
     tails: Sequence[bool] = {"gaussian": (False,), "student": (True,), "auto": (False, True)}[likelihood]
     kinds = []
     if noise != "local":
-        kinds = [Kind(of_all, tail, of_all or tail) for tail in tails for of_all in (False, True)]
+        kinds = [Kind(of_all, tail, of_all or tail) for tail in tails for of_all in of_what]
     if noise != "constant":
-        fields = [_kind_of_field(residuals, of_all) for of_all in (False, True)]
+        fields = [_kind_of_field(residuals, of_all) for of_all in of_what]
         kinds += [replace(kind, is_student=tail) for kind in fields if kind is not None for tail in tails]
     return kinds or [Kind(is_student=tails[0], has_factor=True)]  # local noise was asked for, and there is none to see
 
@@ -248,6 +256,14 @@ def learn(residuals: Residuals, kind: Kind, rows: Integers | None = None) -> Noi
         size = size * np.exp(field(residuals.X))
     factor, dof = fit_tails(residuals.values[rows], rest[rows], size[rows], kind.is_student)
     return NoiseModel(factor, dof, field, kind.of_all)
+
+
+def log_likelihood(model: NoiseModel, residuals: Residuals) -> float:
+    """Mean log density of residuals under the field of a model, with size and tails that suit these residuals best."""
+    rest, size = residuals.split(model.of_all)
+    size = size if model.field is None else size * np.exp(model.field(residuals.X))
+    factor, dof = fit_tails(residuals.values, rest, size, bool(np.isfinite(model.dof)))
+    return float(np.mean(log_densities(residuals.values, rest + factor * size, dof)))
 
 
 def calibrated(model: NoiseModel, residuals: Floats, squared_scales: Floats) -> NoiseModel:

@@ -38,6 +38,8 @@ DOF = 5.0  # of the tails that sizes are told by, whatever those of the noise ar
 LEAST_CURVATURE = 0.2  # of a residual, so that steps stay short
 STEPS = 8  # towards the most likely size of a cell
 MOST_EXCESS = 6.0  # of a cell, beside all
+LEAST_SHARE = 0.25  # of the function's variance: less noise is as good as none
+VANISHES = 0.25  # of the weight of a cell, were its noise of the usual size
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,12 +242,26 @@ def cell_values(
     everywhere = Cells(np.zeros_like(cells.owner), cells.middles[:1])
     level = _most_likely(field, residuals, latent, noise, everywhere, rows)[0]
     excess = _most_likely(field + level, residuals, latent, noise, cells, rows)
+    with np.errstate(divide="ignore", invalid="ignore"):  # noise far below the function's own uncertainty is not seen
+        least = np.log(LEAST_SHARE * cells.sums(latent, rows) / cells.sums(noise * np.exp(field + level), rows))
+    excess = np.fmax(excess, np.minimum(least, 0.0))
     score, curvature, share = _slopes(field + level + excess[owner], residuals, latent, noise)
     weight = cells.sums(share**2, rows)
     spread = float(np.mean(score**2) / np.mean(curvature) ** 2) * len(rows) / max(len(rows) - len(weight), 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         start = cells.sums(share**2 * field, rows) / weight
         variances = np.where(weight > 0, spread / weight, np.inf)
+        # Where the noise is next to nothing its logarithm may be anything, and yet it is not the usual size: then the
+        # error is that for which the usual size is as unlikely as the residuals say.
+        usual = _slopes(field + level, residuals, latent, noise)[2]
+        vanishes = weight < VANISHES * cells.sums(usual**2, rows)
+        log_ratio = cells.sums(
+            _log_density(field + level + excess[owner], residuals, latent, noise)
+            - _log_density(field + level, residuals, latent, noise),
+            rows,
+        )
+        told = 0.5 * spread * float(np.mean(curvature)) * excess**2 / (2 * np.maximum(log_ratio, 0.0))
+        variances = np.where(vanishes & (weight > 0), np.fmin(variances, told), variances)
     return np.where(weight > 0, start + excess, 0.0), variances
 
 
@@ -273,6 +289,13 @@ def _slopes(field: Floats, residuals: Floats, latent: Floats, noise: Floats) -> 
     score = (DOF + 1) * squares / (DOF + squares) - 1
     curvature = (DOF + 1) * DOF * squares / (DOF + squares) ** 2
     return score, curvature, size / variance
+
+
+def _log_density(field: Floats, residuals: Floats, latent: Floats, noise: Floats) -> Floats:
+    """Logarithms (m,) of the densities of residuals, up to a constant."""
+    variance = latent + noise * np.exp(field)
+    result: Floats = -0.5 * np.log(variance) - 0.5 * (DOF + 1) * np.log1p(residuals**2 / (DOF * variance))
+    return result
 
 
 def _kernel(length: float, variance: float) -> Kernel:

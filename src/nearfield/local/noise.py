@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from sklearn.neighbors import KDTree
@@ -25,6 +25,7 @@ from ..hyperparameters.noise import (
     calibrated,
     choose,
     learn_anew,
+    log_likelihood,
 )
 from ..hyperparameters.outliers import neighbours_of, precisions_without_outliers
 from .cells import MAX_COLUMNS, Cells
@@ -81,17 +82,64 @@ class Settled:
 def settle(
     fitted: FittedLocal, data: InMemory, noise: str, likelihood: str, refit: Refit, rng: np.random.RandomState
 ) -> Settled:
-    """What the noise of a fitted model is; `noise` and `likelihood` as `choose` takes them.
+    """What the noise of a fitted model is; see `settled_state`."""
+    ones = np.ones(len(data.X))
+    start = _State(fitted, data, ones, ones, refit)
+    if data.y.shape[1] > 1:
+        return Settled(fitted, NoiseModel())
+    state, model, residuals, rows = settled_state(start, noise, likelihood, rng)
+    return Settled(state.fitted, model, state.changed_noise(), residuals, rows)
 
-    Nothing is chosen for few samples, which have normal noise of one size unless another is asked for, nor without
-    noise.
+
+class State(Protocol):
+    """A fitted model with one target, whose noise is to be settled.
+
+    `points` (n, d) are those of the training data in the units of fields, `outliers` (n,) relative precisions that the
+    fit gave to samples as such, 1 for most, and `variances` those of function and noise.
+    """
+
+    @property
+    def points(self) -> Floats: ...  # noqa: D102
+
+    @property
+    def outliers(self) -> Floats: ...  # noqa: D102
+
+    @property
+    def variances(self) -> tuple[float, float]: ...  # noqa: D102
+
+    def residuals(self, rows: Integers) -> Residuals:
+        """Left-out residuals of some rows."""
+
+    def without(self, outliers: Floats) -> Self:
+        """Everything learnt again with such precisions (n,) of outliers."""
+
+    def with_factors(self, factors: Floats) -> Self:
+        """Fitted again with noise times `factors` (n,), at the same kernel; the noise stated is their mean size."""
+
+    def gain_of_factors(self, factors: Floats, model: NoiseModel, rows: Integers) -> float:
+        """Nats per point that left-out residuals of some rows gain, where noise times `factors` goes into the fit.
+
+        The function is better known then, so that the size of the noise is found again.
+        """
+
+
+S = TypeVar("S", bound=State)
+
+
+def settled_state(
+    state: S, noise: str, likelihood: str, rng: np.random.RandomState, with_function: bool = True
+) -> tuple[S, NoiseModel, Residuals | None, Integers | None]:
+    """What the noise of a fitted model is, the model fitted with it, and the residuals and rows that told it.
+
+    `noise`, `likelihood` and `with_function` are as `choose` takes them. Nothing is chosen for few samples, which have
+    normal noise of one size unless another is asked for, nor without noise; then there are no residuals.
 
     Raises
     ------
     ValueError
         Where another is asked for, and there are too few samples to learn it from.
     """
-    n, is_asked = len(data.X), noise == "local" or likelihood == "student"
+    n, is_asked = len(state.points), noise == "local" or likelihood == "student"
     if is_asked and n < FEWEST:
         raise ValueError(
             f"noise='local' and likelihood='student' need at least {FEWEST} samples to learn from. Got {n}."
@@ -99,26 +147,22 @@ def settle(
     if n < LEAST_POINTS:
         noise = "constant" if noise == "auto" else noise
         likelihood = "gaussian" if likelihood == "auto" else likelihood
-    plain = noise == "constant" and likelihood == "gaussian"
-    if plain or data.y.shape[1] > 1 or fitted.learned.noise_variance == 0:
-        return Settled(fitted, NoiseModel())
-    ones = np.ones(len(data.X))
-    state = _State(fitted, data, ones, ones)
-    points = fitted.frame.points(data.X)
-    few, many = (sample_rows(points, n, rng) for n in (ROWS_TO_CHOOSE, ROWS_TO_LEARN))
+    function_variance, noise_variance = state.variances
+    if (noise == "constant" and likelihood == "gaussian") or noise_variance == 0:
+        return state, NoiseModel(), None, None
+    few, many = (sample_rows(state.points, most, rng) for most in (ROWS_TO_CHOOSE, ROWS_TO_LEARN))
     # Where there is next to no noise, a value that is not likely is the function's.
-    if likelihood != "gaussian" and fitted.learned.noise_variance > LEAST_NOISE * fitted.learned.kernel.variance:
-        state = _without_outliers(state, few, refit)
+    if likelihood != "gaussian" and noise_variance > LEAST_NOISE * function_variance:
+        state = _without_outliers(state, few)
     rows, residuals = few, state.residuals(few)
-    kind = choose(residuals, noise, likelihood, rng)
+    kind = choose(residuals, noise, likelihood, rng, with_function)
     model, scales = NoiseModel(), residuals.variance + residuals.noise
     if not kind.is_plain:
         rows, residuals = many, residuals if len(many) == len(few) else state.residuals(many)
         model, scales = learn_anew(residuals, kind)
         if model.field is not None and not model.of_all:
-            state, residuals, model, scales = _with_field(state, residuals, (model, scales), kind, few, many, refit)
-    model = calibrated(model, residuals.values, scales)
-    return Settled(state.fitted, model, state.changed_noise(), residuals, rows)
+            state, residuals, model, scales = _with_field(state, residuals, (model, scales), kind, few, many)
+    return state, calibrated(model, residuals.values, scales), residuals, rows
 
 
 def sample_rows(X: Floats, most: int, rng: np.random.RandomState) -> Integers:
@@ -143,6 +187,18 @@ class _State:
     data: InMemory
     outliers: Floats
     factors: Floats
+    refit: Refit
+
+    @property
+    def points(self) -> Floats:
+        """See `State`."""
+        points: Floats = self.fitted.frame.points(self.data.X)
+        return points
+
+    @property
+    def variances(self) -> tuple[float, float]:
+        """See `State`."""
+        return self.fitted.learned.kernel.variance, self.fitted.learned.noise_variance
 
     def stated_noise(self) -> Floats:
         """Noise variances (n,) of observations."""
@@ -169,25 +225,22 @@ class _State:
         """Residuals (n,) and variances (n,) of the rows that were asked for; NaN for others."""
         return np.full(len(self.data.X), np.nan), np.full(len(self.data.X), np.nan)
 
-    def without(self, outliers: Floats, refit: Refit) -> _State:
-        """Everything learnt again with such precisions (n,) of outliers."""
-        return self._refitted(InMemory, outliers, self.factors, refit)
+    def without(self, outliers: Floats) -> _State:
+        """See `State`."""
+        return self._refitted(InMemory, outliers, self.factors)
 
-    def with_factors(self, factors: Floats, refit: Refit) -> _State:
-        """Fitted again with noise times `factors` (n,), at the same kernel; the noise stated is their mean size."""
+    def with_factors(self, factors: Floats) -> _State:
+        """See `State`."""
         mean = float(np.mean(factors))
         learned = replace(self.fitted.learned, noise_variance=self.fitted.learned.noise_variance * mean)
 
         def known(X: Floats, y: Floats, weights: Floats | None, *drift: Any) -> InMemory:
             return Learnt(X, y, weights, *drift, learned=learned)
 
-        return self._refitted(known, self.outliers, factors / mean, refit)
+        return self._refitted(known, self.outliers, factors / mean)
 
     def gain_of_factors(self, factors: Floats, model: NoiseModel, rows: Integers) -> float:
-        """Nats per point that left-out residuals of some rows gain, where noise times `factors` goes into the fit.
-
-        Both are by local models, since an exact mean takes long and gains the same.
-        """
+        """See `State`; by local models before and after, since an exact mean takes long and gains the same."""
         weights = self.outliers / factors
         weights = weights if self.data.weights is None else weights * self.data.weights
         before = self.fitted if self.fitted.exact_mean is None else replace(self.fitted, exact_mean=None)
@@ -196,29 +249,29 @@ class _State:
             (self if fitted is self.fitted else replace(self, fitted=fitted)).residuals(rows)
             for fitted in (before, after)
         )
-        return float(np.mean(new.log_densities(model)) - np.mean(old.log_densities(model)))
+        return log_likelihood(model, new) - log_likelihood(model, old)
 
-    def _refitted(self, make: Callable[..., InMemory], outliers: Floats, factors: Floats, refit: Refit) -> _State:
+    def _refitted(self, make: Callable[..., InMemory], outliers: Floats, factors: Floats) -> _State:
         weights = outliers / factors
         weights = weights if self.data.weights is None else weights * self.data.weights
         data = make(self.data.X, self.data.y, weights, self.data.drift, self.data.groups)
-        return _State(refit(data), self.data, outliers, factors)
+        return _State(self.refit(data), self.data, outliers, factors, self.refit)
 
 
-def _without_outliers(state: _State, rows: Integers, refit: Refit) -> _State:
+def _without_outliers(state: S, rows: Integers) -> S:
     """Learnt again with gross outliers at next to no weight, as often as they change; the same if that is no help."""
-    everything, again = np.arange(len(state.data.X)), state
+    everything, again = np.arange(len(state.points)), state
     for _ in range(ROUNDS):
         if _precisions(again.residuals(rows)) is None:  # the sample does for finding that there are none
             break
         outliers = _precisions(again.residuals(everything))
         if outliers is None or np.array_equal(outliers < 1, again.outliers < 1):
             break
-        again = again.without(outliers, refit)
+        again = again.without(outliers)
     if again is state:
         return state
     # Neighbours of an outlier are better predicted without it, and those of a peak are not.
-    near = neighbours_of(state.fitted.frame.points(state.data.X), again.outliers < 1)
+    near = neighbours_of(state.points, again.outliers < 1)
     after, before = (np.mean(np.abs(found.residuals(near).values)) for found in (again, state))
     return again if after < HELPFUL * before else state
 
@@ -229,21 +282,15 @@ def _precisions(residuals: Residuals) -> Floats | None:
 
 
 def _with_field(
-    state: _State,
-    residuals: Residuals,
-    learnt: tuple[NoiseModel, Floats],
-    kind: Kind,
-    few: Integers,
-    many: Integers,
-    refit: Refit,
-) -> tuple[_State, Residuals, NoiseModel, Floats]:
+    state: S, residuals: Residuals, learnt: tuple[NoiseModel, Floats], kind: Kind, few: Integers, many: Integers
+) -> tuple[S, Residuals, NoiseModel, Floats]:
     """Fitted again with noise of local size at the same kernel, as long as that makes left-out residuals likelier."""
     model, scales = learnt
     for _ in range(FIELD_ROUNDS):
-        factors = model.variance_factors(state.fitted.frame.points(state.data.X))
+        factors = model.variance_factors(state.points)
         if state.gain_of_factors(factors, model, few) < LEAST_GAIN:
             break
-        state = state.with_factors(factors, refit)
+        state = state.with_factors(factors)
         residuals = state.residuals(many)
         model, scales = learn_anew(residuals, kind)
         if model.field is None:

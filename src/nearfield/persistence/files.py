@@ -79,6 +79,7 @@ _OPTIONAL: dict[str, Any] = {
     "crs_": str | None,
     "noise_model_": NoiseModel,
     "_stated_noise": Floats | None,
+    "_is_weighted": bool,
     "target_": Target,
     "_roles": Roles | None,
     "_points": Floats | None,
@@ -304,8 +305,10 @@ def _state(model: Any) -> dict[str, Any]:
     if isinstance(model, LocalGPRegressor):
         fitted = model._fitted
         values = {**values, "_offset": fitted.frame.offset, "_unit": fitted.frame.unit, "_weight": fitted.weight}
-    if isinstance(model, FeatureGPRegressor) and model._mean_rows is not None:  # which keeps no rows
-        values = {**values, "_mean_rows": model._mean_rows[:0]}
+    if isinstance(model, FeatureGPRegressor):  # which keeps no rows
+        values = {**values, "_stated_noise": None}
+        if model._mean_rows is not None:
+            values["_mean_rows"] = model._mean_rows[:0]
     return {name: values[name] for name in (*_STATE[type(model).__name__], *_OPTIONAL) if name in values}
 
 
@@ -493,6 +496,13 @@ def _check_prior(prior: Any, p: int) -> None:
     require(prior is None or (prior.shape == (p,) and np.all(prior >= 0)))
 
 
+def _check_noise(model: Any, n: int) -> None:
+    """What is said of the noise of `n` samples."""
+    stated, field = model._stated_noise, model.noise_model_.field
+    require(stated is None or (stated.shape == (n,) and are_positive(stated)))
+    require(field is None or field.takes(model._n_inner))
+
+
 def _check_exact(model: Any, parts: dict[str, Any]) -> None:
     X, noise = parts["X"], parts["noise"]
     require(X.ndim == 2 and len(X) and X.shape[1] == model._n_inner and noise.shape == (len(X),))
@@ -504,12 +514,14 @@ def _check_exact(model: Any, parts: dict[str, Any]) -> None:
         require(F.shape == (len(X), p) and mean.shape == (p, len(model.y_mean_)))
         _check_prior(parts.get("drift_prior"), p)
     require(model._points is None or len(model._points) == len(X))
+    _check_noise(model, len(X))
 
 
 def _check_features(model: Any) -> None:
     d, k, sums = model._n_inner, len(model.y_mean_), model.statistics_
     require(sums.gram.shape == (model._width, model._width) and sums.cross.shape == (model._width, k + 1))
     maps = model.feature_map_ if isinstance(model.feature_map_, list) else [model.feature_map_]
+    _check_noise(model, 0)
     prior = model._drift_prior
     require((prior is None) == (model._roles is None or model._roles.groups is None))
     _check_prior(prior, _n_drift(model))
@@ -537,9 +549,7 @@ def _check_local(model: Any, parts: dict[str, Any]) -> None:
     signs = parts.get("solved_signs")
     require(signs is None or (weights is not None and signs.shape == (len(data.X), N_SIGNS)))
     require(model.spacing_ is None or placement.spacing is not None)
-    stated, noise = getattr(model, "_stated_noise", None), getattr(model, "noise_model_", None)
-    require(stated is None or (stated.shape == (len(data.X),) and are_positive(stated)))
-    require(noise is None or noise.field is None or noise.field.takes(d))
+    _check_noise(model, len(data.X))
     n_further = 0 if part is None else part.n_further
     if plan.features is not None:
         D = plan.features.n_components
