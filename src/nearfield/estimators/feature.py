@@ -325,6 +325,7 @@ class FeatureGPRegressor(LearntJointNoise):
         blocks: Callable[[], list[Block]] | None = None
         if has_roles(self):  # by the sample: columns may be centred and scaled by any rows
             self._take_roles(rows.X, source.names)
+            self._box = self._inner(np.stack([sampled.low, sampled.high]))
             targets, drift = self._without_known(rows.targets, rows.weights)
             self._prepare(self._inner(self._points), targets - self._offset, rows.weights, drift=drift)
             self._points = None
