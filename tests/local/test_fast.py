@@ -89,7 +89,8 @@ def test_matrices_that_loops_cannot_solve_are_left_to_numpy(monkeypatch):
     original = fast._loops()
 
     class Failing:
-        count, predict, FEW_TARGETS = original.count, original.predict, original.FEW_TARGETS
+        count, predict = original.count, original.predict
+        FEW_TARGETS, ABREAST = original.FEW_TARGETS, original.ABREAST
 
         @staticmethod
         def fit(*arguments):

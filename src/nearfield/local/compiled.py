@@ -14,6 +14,7 @@ import numpy as np
 
 MOST_NEAR = 256  # centres that may be looked at for a test point
 FEW_TARGETS = 4  # up to which targets are gone through one after the other, and beyond side by side
+ABREAST = 8  # targets side by side are padded to a multiple of this, which processors take in whole steps
 _BLOCK = 8  # points that are summed together, so that each moment is fetched and stored once for all of them
 
 
@@ -136,7 +137,7 @@ def _add_products(U: Any, w: Any, V: Any, limits: Any, M: Any) -> None:
 
 @numba.njit(**_options)
 def _add_to_targets(U: Any, V: Any, Y: Any, limits: Any, B: Any) -> None:
-    """Add `u v' y` of a block of points, with targets `Y` (block, k) times weights, to `B` (f1, f2, k)."""
+    """Add `u v' y` of a block of points, with targets `Y` (block, K) times weights, to `B` (f1, f2, K)."""
     for q in range(len(limits)):
         for r in range(limits[q]):
             a0, a1, a2, a3 = U[q, 0] * V[0, r], U[q, 1] * V[1, r], U[q, 2] * V[2, r], U[q, 3] * V[3, r]
@@ -156,11 +157,12 @@ def _add(
 ) -> float:  # fmt: skip
     """Add points to the moments (n1, n2), the products with targets, and the products of targets (k, k).
 
-    Products with targets have shape (k, f1, f2), or (f1, f2, k) where there are more than `FEW_TARGETS`. Returns the
-    sum of the logarithms of the weights.
+    Products with targets have shape (k, f1, f2), or (f1, f2, K), padded, where there are more than `FEW_TARGETS`.
+    Returns the sum of the logarithms of the weights.
     """
     d, k, n1, n2 = X.shape[1], y.shape[1], len(parents1), len(parents2)
-    Y = np.zeros((_BLOCK, k))
+    K = -(-k // ABREAST) * ABREAST
+    plain, Y, products = np.zeros((_BLOCK, K)), np.zeros((_BLOCK, K)), np.zeros((k, K))
     U, V, columns = np.empty((n1, _BLOCK)), np.empty((_BLOCK, n2)), np.empty((n2, _BLOCK))
     w, root, w_root = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
     z, squares, term, total = np.empty((d, _BLOCK)), np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
@@ -186,10 +188,10 @@ def _add(
                 i = near[start + b]
                 w[b] = 1.0 / (noise[i] + correction * max(1.0 - total[b] * root[b] * root[b], 0.0))
                 log_weight += np.log(w[b])
-                for j in range(k):
-                    value = w[b] * y[i, j]
-                    for m in range(k):
-                        targets[j, m] += value * y[i, m]
+                if k <= FEW_TARGETS:
+                    for j in range(k):
+                        for m in range(k):
+                            targets[j, m] += w[b] * y[i, j] * y[i, m]
         _monomials_of_block(z[:n_first], parents1, variables1, steps1, U)
         _monomials_of_block(z[n_first:], parents2, variables2, steps2, columns)
         for b in range(_BLOCK):
@@ -197,9 +199,20 @@ def _add(
                 V[b, r] = columns[r, b]
         if k > FEW_TARGETS:
             for b in range(_BLOCK):
-                factor, i = w[b] * root[b], near[start + min(b, size - 1)]
+                i = near[start + min(b, size - 1)]
                 for j in range(k):
-                    Y[b, j] = factor * y[i, j]
+                    plain[b, j] = y[i, j]
+                    Y[b, j] = w[b] * y[i, j]
+            for j in range(k):
+                a0, a1, a2, a3, a4, a5, a6, a7 = Y[:, j]
+                for m in range(K):
+                    products[j, m] += (
+                        a0 * plain[0, m] + a1 * plain[1, m] + a2 * plain[2, m] + a3 * plain[3, m]
+                        + a4 * plain[4, m] + a5 * plain[5, m] + a6 * plain[6, m] + a7 * plain[7, m]
+                    )  # fmt: skip
+            for b in range(_BLOCK):
+                for j in range(k):
+                    Y[b, j] *= root[b]
             _add_to_targets(U, V, Y, feature_limits, B)
         else:
             for j in range(k):
@@ -209,6 +222,8 @@ def _add(
         for b in range(_BLOCK):
             w[b] *= root[b] * root[b]
         _add_products(U, w, V, limits, M)
+    if k > FEW_TARGETS:
+        targets += products[:, :k]
     return log_weight
 
 
@@ -265,7 +280,7 @@ def fit(
     first, last = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
     near = np.empty(max(counts.max(), 1), dtype=np.int64)
     f1, f2 = len(feature_limits), feature_limits[0]
-    B = np.empty((f1, f2, k)) if k > FEW_TARGETS else np.empty((k, f1, f2))
+    B = np.empty((f1, f2, -(-k // ABREAST) * ABREAST)) if k > FEW_TARGETS else np.empty((k, f1, f2))
     right, solution = np.empty(D), np.empty(D)
     A, L = np.empty((D, D)), np.empty((D, D))
     for c in range(len(centers)):
@@ -362,11 +377,12 @@ def predict(
 ) -> None:  # fmt: skip
     """Means (m, k) and variances (m,) at points, by the centres near each, blended up to `close` times the nearest.
 
-    `grids` are coefficients (C, k, f1, f2), or (C, f1, f2, k) where there are more than `FEW_TARGETS`.
+    `grids` are coefficients (C, k, f1, f2), or (C, 1, D, K), padded, where there are more than `FEW_TARGETS`.
     Points without a centre in reach, or with one that has no moments, are `left` (m,).
     """
     d, k, n1, n2 = points.shape[1], mean.shape[1], len(parents1), len(parents2)
-    forms = np.empty(k)
+    K = grids.shape[3]
+    forms = np.empty(K)
     first, last = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
     near, squares = np.empty(MOST_NEAR, dtype=np.int64), np.empty(MOST_NEAR)
     z, u, v = np.empty(d), np.empty(n1), np.empty(n2)
@@ -423,11 +439,13 @@ def predict(
             variances[i] += weight * form
             if k > FEW_TARGETS:
                 forms[:] = 0.0
+                place = 0
                 for q in range(len(feature_limits)):
                     for r in range(feature_limits[q]):
                         value = u[q] * v[r]
-                        for j in range(k):
-                            forms[j] += value * grids[c, q, r, j]
+                        for j in range(K):
+                            forms[j] += value * grids[c, 0, place, j]
+                        place += 1
                 for j in range(k):
                     mean[i, j] += weight * root * forms[j]
                 continue

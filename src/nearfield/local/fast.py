@@ -182,15 +182,19 @@ def predict(
     tables, gaussian, k = _Tables.of(plan, moments), moments.gaussians[0], models[0].coefficients.shape[1]
     is_solved = np.array([isinstance(model, MomentModel) for model in models])[cells.order]
     shape = gaussian.monomials.shape
-    grids, polynomials = np.zeros((len(models), shape[0] * shape[1], k)), np.zeros((len(models), moments.n_moments))
+    is_wide = k > loops.FEW_TARGETS
+    places, width = gaussian.places, shape[0] * shape[1]
+    if is_wide:  # features in the order in which they are made, and targets side by side
+        used = np.concatenate([q * shape[1] + np.arange(n) for q, n in enumerate(tables.feature_limits)])
+        places, width = np.searchsorted(used, places), len(used)
+    padded = -(-k // loops.ABREAST) * loops.ABREAST if is_wide else k
+    grids, polynomials = np.zeros((len(models), width, padded)), np.zeros((len(models), moments.n_moments))
     for i, c in enumerate(cells.order.tolist()):
         model = models[c]
         if isinstance(model, MomentModel):
-            grids[i][gaussian.places] = gaussian.factor[:, None] * model.coefficients
+            grids[i][places, :k] = gaussian.factor[:, None] * model.coefficients
             polynomials[i] = model.polynomial
-    of_targets = grids.reshape(len(models), *shape, k)
-    if k <= loops.FEW_TARGETS:
-        of_targets = np.ascontiguousarray(np.moveaxis(of_targets, 3, 1))
+    of_targets = grids[:, None] if is_wide else np.ascontiguousarray(grids.transpose(0, 2, 1)).reshape(-1, k, *shape)
     forms = of_targets, polynomials.reshape(len(models), *moments.pairs[0].monomials.shape)
     order = np.argsort(keys_of(X, cells.low, cells.side, cells.extent), kind="stable")
     mean, variance, left = np.empty((len(X), k)), np.empty(len(X)), np.empty(len(X), dtype=bool)
