@@ -3,9 +3,9 @@
 `flats` (UK flats) and `matern` (a draw of a Matern 3/2 process): 10 000 training points, and the same hyperparameters
 for the local model and the exact process. Draws at the same places: errors of their means and covariances in standard
 errors (1 is chance alone), ratios of variances, standard deviations of means over 50 areas in closed form and from
-draws, and the Kolmogorov-Smirnov test of maxima over areas. Gradients beside the exact process's and beside
-differences. `seams`: the largest step of draws along lines, across borders of cells and inside of cells. `million`:
-times.
+draws, and the Kolmogorov-Smirnov test of maxima over areas, of draws with `exact=True` and of further exact draws too.
+Gradients beside the exact process's and beside differences. `seams`: the largest step of draws along lines, across
+borders of cells and inside of cells. `million`: times.
 """
 
 import resource
