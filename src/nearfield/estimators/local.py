@@ -582,6 +582,8 @@ class LocalGPRegressor(LearntNoise):
         sampler.exact = bool(exact)
         return sampler
 
+    _draws_in_threads = True
+
     def _functions_of(self, seed: int, functions: range, exact: bool) -> Functions:
         blend, n_jobs = bool(self.blend), self.n_jobs
         draws = draw(self._fitted, seed, functions, n_jobs, self._check_progress(), exact)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..common import memory
+from ..common.threads import single_threaded_blas
 from ..common.types import Floats, Integers
 from ..common.validation import check_random_state, is_whole
 from ..local.cells import MAX_COLUMNS, Cells
@@ -175,14 +177,16 @@ class Sampler:
         rng = np.random.default_rng([self.seed, k]) if include_noise else None
         for r, run in enumerate(runs if chunks else []):
             functions = self._functions(run)
-            for c, chunk in enumerate(chunks):
-                drawn, means = functions(model._seen_by_functions(X[chunk]))
-                drawn, means = model._with_drift_drawn(X[chunk], drawn, means, self.seed, run)
-                drawn = np.moveaxis(drawn.reshape(len(drawn), -1, k), 1, 2)
-                values = model._finite(model._draws_in_units(X[chunk], drawn, means, rng))
-                yield chunk, slice(run.start // k, run.stop // k), values
-                if progress is not None:
-                    progress("samples", (r + (c + 1) / len(chunks)) / len(runs), float(run.stop))
+            # Threads share a chunk. Those of BLAS are limited once for all: after each change they spin for a while.
+            with single_threaded_blas() if model._draws_in_threads else nullcontext():
+                for c, chunk in enumerate(chunks):
+                    drawn, means = functions(model._seen_by_functions(X[chunk]))
+                    drawn, means = model._with_drift_drawn(X[chunk], drawn, means, self.seed, run)
+                    drawn = np.moveaxis(drawn.reshape(len(drawn), -1, k), 1, 2)
+                    values = model._finite(model._draws_in_units(X[chunk], drawn, means, rng))
+                    yield chunk, slice(run.start // k, run.stop // k), values
+                    if progress is not None:
+                        progress("samples", (r + (c + 1) / len(chunks)) / len(runs), float(run.stop))
 
     def _runs(self) -> list[range]:
         """Functions that are made together, as many as there is room for; those of a sample are not taken apart."""
@@ -211,6 +215,7 @@ class Sampled:
     noise_variance_: float
     y_mean_: Any
     _single_target: bool
+    _draws_in_threads = False  # whether functions are evaluated by threads of their own
 
     def sampler(self, n_samples: int = 1, random_state: Any = None) -> Sampler:
         """Functions drawn from the posterior, which can be asked for anywhere and as often as need be.

@@ -128,7 +128,7 @@ def _add_smoothed_noise(
         first = blocks[tile[0]] // lattice.tile * lattice.tile  # block in the corner of the tile
         groups = list(_groups(blocks[tile] - first, lattice.tile))
         side = (lattice.tile - 1) * lattice.block + size
-        noise, are_on_grid = None, True
+        noise, grid = None, _axes(T[tile[groups[0]]]) and _axes(T[tile])  # most places that are not are found out soon
         if side**d < len(groups) * size**d:
             noise = _noise(first * lattice.block - lattice.margin, side, d, seed, functions)
         for chosen in groups:
@@ -139,17 +139,16 @@ def _add_smoothed_noise(
             else:
                 start = (corner - first * lattice.block).tolist()
                 own = noise[tuple(slice(each, each + size) for each in start)]
-            places = T[rows] - corner
-            axes = _axes(places) if are_on_grid else None
-            are_on_grid = axes is not None
-            if axes is not None:  # a sum per column, instead of one over all nodes
-                smooth = own.reshape(1, -1)
-                for ticks, _ in axes:
-                    smooth = bumps(ticks) @ smooth.reshape(len(smooth), size, -1)
+            if grid is not None:  # a sum per column, instead of one over all nodes
+                smooth, number = own.reshape(1, -1), np.zeros(len(rows), dtype=np.int64)
+                for c, (ticks, which) in enumerate(grid):
+                    low, high = int(which[chosen].min()), int(which[chosen].max()) + 1
+                    smooth = bumps(ticks[low:high] - corner[c]) @ smooth.reshape(len(smooth), size, -1)
                     smooth = smooth.reshape(-1, smooth.shape[-1])
-                number = np.ravel_multi_index([which for _, which in axes], [len(ticks) for ticks, _ in axes])
+                    number = number * (high - low) + (which[chosen] - low)
                 values[rows] += smooth[number]
                 continue
+            places = T[rows] - corner
             weights = bumps(places[:, 0])
             for c in range(1, d):
                 weights = (weights[:, :, None] * bumps(places[:, c])[:, None, :]).reshape(len(rows), -1)
