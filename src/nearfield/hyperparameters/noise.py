@@ -15,6 +15,7 @@ from scipy.special import ndtri
 
 from ..common.distribution import LEVELS as QUANTILES
 from ..common.distribution import Calibration, PredictiveDistribution, scores_of
+from ..common.threads import single_threaded_blas
 from ..common.types import Floats, Integers
 from .noise_field import FieldSum, NoiseField, Term, choose_terms, fit_terms
 from .tails import fit_tails, log_densities
@@ -177,18 +178,19 @@ def choose(
     by the densities of residuals under models learnt from the other half of them. The simplest kind is kept unless a
     richer one gains significantly.
     """
-    if not np.any(residuals.values):
-        return Kind()  # nothing to learn from
-    kinds = _kinds(residuals, noise, likelihood, (False, True) if with_function else (False,))
-    halves = np.array_split(rng.permutation(len(residuals.values)), 2)
-    chosen = kinds[0]
-    if len(kinds) > 1:
-        known = _held_out_densities(residuals, chosen, halves)
-        for kind in kinds[1:]:
-            densities = _held_out_densities(residuals, kind, halves)
-            if _is_better(densities - known, halves):
-                chosen, known = kind, densities
-    return chosen
+    with single_threaded_blas():  # these matrices are small
+        if not np.any(residuals.values):
+            return Kind()  # nothing to learn from
+        kinds = _kinds(residuals, noise, likelihood, (False, True) if with_function else (False,))
+        halves = np.array_split(rng.permutation(len(residuals.values)), 2)
+        chosen = kinds[0]
+        if len(kinds) > 1:
+            known = _held_out_densities(residuals, chosen, halves)
+            for kind in kinds[1:]:
+                densities = _held_out_densities(residuals, kind, halves)
+                if _is_better(densities - known, halves):
+                    chosen, known = kind, densities
+        return chosen
 
 
 def _is_better(gains: Floats, halves: Sequence[Integers]) -> bool:
@@ -226,22 +228,23 @@ def learn_anew(residuals: Residuals, kind: Kind) -> tuple[NoiseModel, Floats]:
     A field has the terms of these residuals. It follows them, if only a little, so that tails are told, and scales
     stated, by fields that have not seen the residual in question.
     """
-    if kind.terms:
-        kind = replace(
-            _kind_of_field(residuals, kind.of_all) or Kind(kind.of_all, has_factor=True), is_student=kind.is_student
-        )
-    model = learn(residuals, kind)
-    if model.field is None:
-        return model, model.squared_scale(residuals.X, residuals.variance, residuals.noise)
-    rest, size = residuals.split(kind.of_all)
-    unseen, n = np.empty(len(size)), len(size)
-    for own in np.array_split(np.random.RandomState(0).permutation(n), FOLDS):
-        others = np.setdiff1d(np.arange(n), own)
-        unseen[own] = fit_terms(residuals.X, residuals.values, rest, size, kind.terms, others)(residuals.X[own])
-    unseen += np.mean(model.field(residuals.X)) - np.mean(unseen)
-    size = size * np.exp(unseen)
-    factor, dof = fit_tails(residuals.values, rest, size, kind.is_student)
-    return replace(model, factor=factor, dof=dof), rest + factor * size
+    with single_threaded_blas():
+        if kind.terms:
+            kind = replace(
+                _kind_of_field(residuals, kind.of_all) or Kind(kind.of_all, has_factor=True), is_student=kind.is_student
+            )
+        model = learn(residuals, kind)
+        if model.field is None:
+            return model, model.squared_scale(residuals.X, residuals.variance, residuals.noise)
+        rest, size = residuals.split(kind.of_all)
+        unseen, n = np.empty(len(size)), len(size)
+        for own in np.array_split(np.random.RandomState(0).permutation(n), FOLDS):
+            others = np.setdiff1d(np.arange(n), own)
+            unseen[own] = fit_terms(residuals.X, residuals.values, rest, size, kind.terms, others)(residuals.X[own])
+        unseen += np.mean(model.field(residuals.X)) - np.mean(unseen)
+        size = size * np.exp(unseen)
+        factor, dof = fit_tails(residuals.values, rest, size, kind.is_student)
+        return replace(model, factor=factor, dof=dof), rest + factor * size
 
 
 def learn(residuals: Residuals, kind: Kind, rows: Integers | None = None) -> NoiseModel:

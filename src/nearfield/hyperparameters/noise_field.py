@@ -36,6 +36,7 @@ ROUNDS = 3
 MOST_LOG = 30.0  # of a ratio of variances
 DOF = 5.0  # of the tails that sizes are told by, whatever those of the noise are
 LEAST_CURVATURE = 0.2  # of a residual, so that steps stay short
+MOST_KEPT = 1 << 24  # numbers of a matrix that is kept over rounds
 STEPS = 8  # towards the most likely size of a cell
 MOST_EXCESS = 6.0  # of a cell, beside all
 LEAST_SHARE = 0.25  # of the function's variance: less noise is as good as none
@@ -104,8 +105,13 @@ class NoiseField:
         X, result = self.inputs(X), np.empty(len(X))
         for start in range(0, len(X), 4096):
             chunk = slice(start, start + 4096)
-            result[chunk] = self.mean + self.kernel(X[chunk], self.X) @ self.coefficients
-        return np.clip(result, -MOST_LOG, MOST_LOG)
+            result[chunk] = self.kernel(X[chunk], self.X) @ self.coefficients
+        return self.from_products(result)
+
+    def from_products(self, products: Floats) -> Floats:
+        """Logarithms (m,) of what the kernel between points and middles, times the coefficients, is (m,)."""
+        result: Floats = np.clip(self.mean + products, -MOST_LOG, MOST_LOG)
+        return result
 
     def takes(self, d: int) -> bool:
         """Whether points have as many columns as the field needs."""
@@ -223,11 +229,15 @@ def fit_field(
     residuals, latent, noise : ndarrays of shape (n,)
         Left-out residuals, variances of the function there, and of the noise as far as it is known.
     """
-    field = NoiseField(cells.middles[:1], kernel, np.zeros(1), 0.0)
+    field, here = NoiseField(cells.middles[:1], kernel, np.zeros(1), 0.0), np.zeros(len(rows))
+    used = np.bincount(cells.owner[rows], minlength=len(cells.middles)) > 0
+    middles = cells.middles[used]
+    K = kernel(middles, middles)
+    to_rows = kernel(X[rows], middles) if len(rows) * len(middles) <= MOST_KEPT else None
     for _ in range(ROUNDS):
-        values, variances = cell_values(field(X[rows]), residuals[rows], latent[rows], noise[rows], cells, rows)
-        used = np.isfinite(variances)
-        field = _smoothed(cells.middles[used], kernel, values[used], variances[used])
+        values, variances = cell_values(here, residuals[rows], latent[rows], noise[rows], cells, rows)
+        field = _smoothed(middles, kernel, K, values[used], variances[used])
+        here = field(X[rows]) if to_rows is None else field.from_products(to_rows @ field.coefficients)
     return field
 
 
@@ -315,10 +325,8 @@ def _log_likelihood(K: Floats | None, values: Floats, variances: Floats) -> floa
     return -0.5 * quadratic - float(np.log(np.diagonal(factor[0])).sum())
 
 
-def _smoothed(X: Floats, kernel: Kernel, values: Floats, variances: Floats) -> NoiseField:
-    """Field by the process of cells (M, d) with values (M,) and error variances (M,)."""
-    solved = cho_solve(
-        cho_factor(kernel(X, X) + np.diag(variances), lower=True), np.column_stack([values, np.ones(len(values))])
-    )
+def _smoothed(X: Floats, kernel: Kernel, K: Floats, values: Floats, variances: Floats) -> NoiseField:
+    """Field by the process of cells (M, d) with covariances `K` (M, M), values (M,) and error variances (M,)."""
+    solved = cho_solve(cho_factor(K + np.diag(variances), lower=True), np.column_stack([values, np.ones(len(values))]))
     mean = float(solved[:, 0].sum() / solved[:, 1].sum())
     return NoiseField(X, kernel, solved[:, 0] - mean * solved[:, 1], mean)
