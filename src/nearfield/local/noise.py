@@ -34,6 +34,7 @@ from .in_memory import InMemory
 from .left_out import left_out
 
 ROWS_TO_CHOOSE, ROWS_TO_LEARN = 5000, 50_000  # of which residuals are found
+ROWS_IN_MANY_COLUMNS = 2000  # where each of them takes a model of its own
 GROUP = 64  # neighbours among them, which share their cells
 FEWEST = 50  # samples, from which noise of another kind can be learnt at all
 LEAST_NOISE = 1e-4  # of the signal variance, with which there can be outliers
@@ -150,7 +151,8 @@ def settled_state(
     function_variance, noise_variance = state.variances
     if (noise == "constant" and likelihood == "gaussian") or noise_variance == 0:
         return state, NoiseModel(), None, None
-    few, many = (sample_rows(state.points, most, rng) for most in (ROWS_TO_CHOOSE, ROWS_TO_LEARN))
+    few = sample_rows(state.points, ROWS_TO_CHOOSE, rng)
+    many = few if state.points.shape[1] > MAX_COLUMNS else sample_rows(state.points, ROWS_TO_LEARN, rng)
     # Where there is next to no noise, a value that is not likely is the function's.
     if likelihood != "gaussian" and noise_variance > LEAST_NOISE * function_variance:
         state = _without_outliers(state, few)
@@ -166,10 +168,12 @@ def settled_state(
 
 
 def sample_rows(X: Floats, most: int, rng: np.random.RandomState) -> Integers:
-    """All rows of points (n, d), or a sample of about `most` in groups of neighbours."""
+    """All rows of points (n, d), or a sample of about `most` in groups of neighbours; in many columns, of fewer."""
+    if X.shape[1] > MAX_COLUMNS:  # neighbours share nothing there
+        return np.sort(rng.permutation(len(X))[:ROWS_IN_MANY_COLUMNS])
     if len(X) <= most:
         return np.arange(len(X))
-    cells = Cells.of(X, 1.0) if X.shape[1] <= MAX_COLUMNS else None
+    cells = Cells.of(X, 1.0)
     order = KDTree(X, leaf_size=GROUP).get_arrays()[1] if cells is None else cells.order
     groups = np.array_split(np.asarray(order, dtype=np.int64), max(len(X) // GROUP, 1))
     chosen = rng.permutation(len(groups))[: max(most * len(groups) // len(X), 1)]
@@ -288,7 +292,8 @@ def _with_field(
     model, scales = learnt
     for _ in range(FIELD_ROUNDS):
         factors = model.variance_factors(state.points)
-        if state.gain_of_factors(factors, model, few) < LEAST_GAIN:
+        judges = few if state.points.shape[1] <= MAX_COLUMNS else few[::2]
+        if state.gain_of_factors(factors, model, judges) < LEAST_GAIN:
             break
         state = state.with_factors(factors)
         residuals = state.residuals(many)
