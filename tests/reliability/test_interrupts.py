@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_info
 
 import nearfield as nf
+from nearfield.local.neighbourhoods import TrainingSet
 
 POINTS = 2000 if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz" else 25
 HOME = str(Path(nf.__file__).parent)
@@ -169,3 +171,19 @@ def test_file(tmp_path):
         traced(lambda: nf.save(new, path), stop_at)
         assert nf.load(path).predict(TEST).tolist() in answers
         assert os.listdir(tmp_path) == ["model.nf"]
+
+
+def test_a_lock_that_an_interrupt_left_locked_stops_nobody():
+    """An index of points that is there is given without asking for its lock, and others have locks of their own."""
+    points = np.random.RandomState(0).uniform(size=(50, 2))
+    training = TrainingSet.of(points, points[:, :1], np.ones(50))
+    tree = training.tree
+    (lock,) = (value for key, value in training.indices.items() if key.startswith(b"lock"))
+    lock.acquire()  # by this thread, and for good
+
+    def ask():
+        other = TrainingSet.of(points, points[:, :1], np.ones(50))
+        return training.tree is tree and training.cells is not None and other.tree is not None
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(ask).result(timeout=20)

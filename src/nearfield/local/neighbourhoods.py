@@ -18,7 +18,6 @@ from .cells import MAX_COLUMNS, Cells
 CELL = 1.0  # length scales: side of the cells
 MANY = 50_000  # points, from where on trees are made only if they must be
 FEW = 2000  # centres whose neighbours are found without one
-_lock = RLock()
 SIMILAR = 1.5  # ratio of scales, up to which two Gaussians measure distances alike
 
 
@@ -84,10 +83,12 @@ class TrainingSet:
 
     def _made(self, key: bytes, make: Callable[[], Any]) -> Any:
         """An index, made when it is first asked for."""
-        with _lock:
-            if key not in self.indices:
-                self.indices[key] = make()
-            return self.indices[key]
+        if key not in self.indices:
+            # An interrupt on the way out may leave a lock locked: so nobody asks for one whose index is there.
+            with self.indices.setdefault(b"lock of " + key, RLock()):
+                if key not in self.indices:
+                    self.indices[key] = make()
+        return self.indices[key]
 
     def within(self, centers: Floats, radius: float) -> list[Integers]:
         """Points within `radius` of each centre."""
