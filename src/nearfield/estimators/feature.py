@@ -14,8 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..common import memory
-from ..common.arrays import Array, as_doubles, column_squares, is_tensor, like, namespace
-from ..common.derivatives import along_columns
+from ..common.arrays import Array, as_doubles, is_tensor, like, namespace
 from ..common.fitting import all_or_nothing
 from ..common.types import Booleans, Floats
 from ..common.validation import check_bool, check_option, check_positive, describe, spawn
@@ -41,18 +40,16 @@ from ..streaming.neighbours import make_blocks
 from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes
 from ..streaming.source import Source
-from .area_groups import Groups
 from .columns import has_roles
-from .joint_noise import LearntJointNoise
+from .feature_functions import FeatureFunctions, has_scales
 from .probabilities import NO_ROWS
 from .rotated import is_rotated, refuse_rows_of_rotated, rotated
-from .samples import Functions
 from .sampling import FeatureSums, rows_seen_by, take_sample
 
 FAR = 0.1  # nats per point from the exact process, that are worth a warning
 
 
-class FeatureGPRegressor(LearntJointNoise):
+class FeatureGPRegressor(FeatureFunctions):
     """Gaussian-process regression in the space of `D` features (Eq. 2): O(n D^2) time, O(D^2) memory.
 
     Parameters
@@ -148,7 +145,6 @@ class FeatureGPRegressor(LearntJointNoise):
         Names of the columns, where X has them.
     """
 
-    _width: int  # number of features
     _rows_kept: tuple[Array, Array, Array | None] | None  # points, targets and weights, for left-out predictions
     _drift_prior: Floats | None = None  # precisions (p,) of the coefficients of drift and groups, where there are any
     report_: Report
@@ -261,7 +257,7 @@ class FeatureGPRegressor(LearntJointNoise):
         """Set `report_`, and warn where the features are far from the kernel that they stand for."""
         divergence = error = None
         n_probes = 0
-        if _has_scales(self.feature_map):
+        if has_scales(self.feature_map):
             points, targets, k = as_doubles(X), as_doubles(y), y.shape[1]
             posterior = self._posterior
             assert isinstance(posterior, FeatureSpace)
@@ -363,12 +359,12 @@ class FeatureGPRegressor(LearntJointNoise):
     ) -> None:
         """Settle hyperparameters and maps."""
         self._check_options()
-        if is_tensor(X) and (self.likelihood == "features" or not _has_scales(self.feature_map)):
+        if is_tensor(X) and (self.likelihood == "features" or not has_scales(self.feature_map)):
             raise ValueError(
                 f"{describe(self, 'feature_map')} must be FourierFeatures, TaylorFeatures or MaclaurinFeatures, with "
                 "likelihood='kernel', where X is a tensor."
             )
-        if _has_scales(self.feature_map):
+        if has_scales(self.feature_map):
             self._learn(X, centered, weights, blocks, drift)
             self._fit_maps(X)
             if self.likelihood == "features":
@@ -431,77 +427,6 @@ class FeatureGPRegressor(LearntJointNoise):
         if return_cov:
             raise ValueError("The covariance of all rows of a source cannot be held; ask for return_std instead.")
         return predict_source(self, source, return_std, include_noise)
-
-    def _functions_of(self, seed: int, functions: range, exact: bool) -> Functions:  # noqa: ARG002
-        k, posterior = len(self.y_mean_), self._posterior
-        assert isinstance(posterior, FeatureSpace)
-        # Each function has coefficients of its own.
-        drawn = [np.random.default_rng([seed, i]).standard_normal(self._width) for i in functions]
-        own = np.column_stack(drawn)
-
-        def values(points: Floats) -> tuple[Floats, Floats]:
-            answers = np.empty((len(points), len(functions))), np.empty((len(points), k))
-            for chunk in self._chunks(points):
-                rows = self._rows(points[chunk])
-                answers[1][chunk] = posterior.mean(rows)[:, :k]
-                answers[0][chunk] = posterior.factor.whiten(rows).T @ own
-            answers[0][...] += np.tile(answers[1], len(functions) // k)
-            return answers
-
-        return values
-
-    def _seen_by_functions(self, X: Floats) -> Floats:
-        points: Floats = self._wide(X)
-        return points
-
-    def _variances_of_sums(self, X: Floats, groups: Groups) -> Floats | None:
-        points = self._wide(X)
-        rows = np.zeros((len(groups.labels), self._width))
-        for chunk in self._chunks(points):
-            rows += groups.sums(self._rows(points[chunk]).T, chunk)
-        assert isinstance(self._posterior, FeatureSpace)
-        variances: Floats = column_squares(self._posterior.factor.whiten(np.asfortranarray(rows.T)))
-        return variances
-
-    def _chained(self, X: Floats, with_variance: bool) -> tuple[Floats, Floats]:
-        drift = self._slopes_of_drift(X)
-        if drift is None or self._trend is None:
-            return super()._chained(X, with_variance)
-        q, k, variance = self._posterior, len(self.y_mean_), np.zeros(X.shape)
-        assert isinstance(q, FeatureSpace)
-        slopes = along_columns(lambda points: self._complex_rows(self._inner(points)), X)
-        slopes = [np.concatenate([each, drift[:, j].T]) for j, each in enumerate(slopes)]
-        gradient = np.stack([each.T @ q.coefficients[:, :k] for each in slopes], axis=1) + drift @ self._trend
-        if with_variance:
-            variance = np.stack([column_squares(q.factor.whiten(each)) for each in slopes], axis=1)
-        return gradient, variance
-
-    def _gradients(self, X: Floats, with_covariance: bool) -> tuple[Floats, Floats | None]:
-        q, (m, d), k = self._posterior, X.shape, len(self.y_mean_)
-        assert isinstance(q, FeatureSpace)
-        gradient, covariance = np.empty((m, d, k)), np.zeros((m, d, d))
-        for chunk in self._chunks(X):
-            slopes = along_columns(self._complex_rows, X[chunk])
-            gradient[chunk] = np.stack([each.T @ q.coefficients[:, :k] for each in slopes], axis=1)
-            if with_covariance:
-                halves = np.stack([q.factor.whiten(each) for each in slopes])
-                covariance[chunk] = np.einsum("anm,bnm->mab", halves, halves)
-        return gradient, covariance if with_covariance else None
-
-    def _complex_rows(self, X: Floats) -> Floats:
-        """Features (D, m) of points of complex numbers (m, d), which maps of this package take."""
-        maps = self.feature_map_ if isinstance(self.feature_map_, list) else [self.feature_map_]
-        if not _has_scales(self.feature_map) or not all(hasattr(each, "_scaled") for each in maps):
-            raise ValueError(
-                f"predict_gradient needs a feature map of this package, and {type(self.feature_map).__name__} is none."
-            )
-        return np.concatenate([(each._apply(each._scaled(X)) * each.variance**0.5).T for each in maps])
-
-    def _bytes_per_function(self) -> float:
-        return 16.0 * self._n_rows()
-
-    def _draws_by_rule(self, X: Any) -> bool:  # noqa: ARG002
-        return True
 
     def log_marginal_likelihood(self) -> float:
         """Log marginal likelihood, under the features' kernel, of the data seen so far (summed over targets)."""
@@ -627,7 +552,7 @@ class FeatureGPRegressor(LearntJointNoise):
         if sparse.issparse(features):
             features = features.toarray()
         rows: Floats = np.asarray(features, dtype=np.float64).T
-        return rows if _has_scales(self.feature_map) else rows * self._amplitude
+        return rows if has_scales(self.feature_map) else rows * self._amplitude
 
     def _n_rows(self) -> int:
         return self._width
@@ -740,7 +665,7 @@ class FeatureGPRegressor(LearntJointNoise):
                 f"{describe(self, 'noise_variance')} must be positive: features alone cannot pass through every point. "
                 "ExactGPRegressor takes noise_variance=0."
             )
-        if check_option(self, "likelihood", ("kernel", "features")) == "kernel" or not _has_scales(self.feature_map):
+        if check_option(self, "likelihood", ("kernel", "features")) == "kernel" or not has_scales(self.feature_map):
             return
         if not is_differentiable(self.feature_map):
             raise ValueError(
@@ -760,8 +685,3 @@ class FeatureGPRegressor(LearntJointNoise):
             "Fewer features, or LocalGPRegressor, need less.",
             device,
         )
-
-
-def _has_scales(feature_map: Any) -> bool:
-    parameters = feature_map.get_params()
-    return "length_scale" in parameters and "variance" in parameters
