@@ -1,5 +1,7 @@
 """What reports, grids and pages say of a drift."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,19 @@ def test_pages_have_coefficients_a_map_and_slices(model):
     assert "along note" not in page  # a column without a role
     plain = type(model)(**{**GIVEN, "metric": "euclidean"}).fit(X[["lon", "lat"]], Y)
     assert "Drift</h2>" not in plain.to_html()
+
+
+def test_pages_have_the_effects_of_groups():
+    effects = {"flat": 0.0, "house": 1.0, "villa": 2.0}
+    y = X["kind"].map(effects) + 0.1 * np.sin(2 * X["lon"]) + 0.05 * RNG.standard_normal(N)
+    model = nf.ExactGPRegressor(**GIVEN, coordinates=["lon", "lat"], groups=["kind"]).fit(X, y)
+    page = model.to_html(None, X, y)
+    assert "Drift</h2>" in page
+    row = page[page.index('scope="row">kind</th>') :]
+    levels, spread = re.match(r".*?</th><td>(\d+)</td><td>([\d.]+)</td><td>flat: ", row).groups()
+    assert levels == "3"
+    assert float(spread) == pytest.approx(model.group_variance_["kind"] ** 0.5, rel=1e-3)
+    assert row.index("flat: ") < row.index("villa: ") < row.index("</tr>")
 
 
 def test_grids_hold_covariates(model):

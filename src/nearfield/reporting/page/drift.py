@@ -1,4 +1,4 @@
-"""What the page shows of a drift: coefficients with intervals, and a map of the process alone."""
+"""What the page shows of a drift: coefficients with intervals, effects of groups, a map of the process alone."""
 
 from __future__ import annotations
 
@@ -17,20 +17,38 @@ CELLS = 60  # along the sides of the map
 
 
 def section(subject: Subject, plane: Projection | None) -> str:
-    """Coefficients of the drift, and a map of what the process adds; nothing without a drift of columns."""
-    coef = getattr(subject.model, "drift_coef_", None)
-    if coef is None:
+    """Coefficients of the drift, effects of groups, and a map of what the process adds; nothing without either."""
+    coef, groups = getattr(subject.model, "drift_coef_", None), _groups(subject)
+    if coef is None and not groups:
         return ""
-    rows = [
-        (escape(name), typeset(value), typeset(error), f"{typeset(low)} to {typeset(high)}")
-        for name, value, error, _, low, high in coef.rows()[: len(coef)]
-    ]
-    text = (
-        f"<p>What is known enters linearly: <b>{escape(subject.fitted_target)}</b> is a sum of these columns, times "
-        "coefficients found by generalised least squares, and the process.</p>"
-    )
-    heads = ["", "coefficient", "standard error", "95 % interval"]
-    return text + table(heads, rows) + ("" if plane is None else _process(subject, plane))
+    text = ""
+    if coef is not None:
+        rows = [
+            (escape(name), typeset(value), typeset(error), f"{typeset(low)} to {typeset(high)}")
+            for name, value, error, _, low, high in coef.rows()[: len(coef)]
+        ]
+        text = (
+            f"<p>What is known enters linearly: <b>{escape(subject.fitted_target)}</b> is a sum of these columns, "
+            "times coefficients found by generalised least squares, and the process.</p>"
+        ) + table(["", "coefficient", "standard error", "95 % interval"], rows)
+    return text + groups + ("" if plane is None else _process(subject, plane))
+
+
+def _groups(subject: Subject) -> str:
+    """Each column of groups with the spread of its effects, and the lowest and highest of them."""
+    variances = getattr(subject.model, "group_variance_", {})
+    if not variances:
+        return ""
+    effects = subject.model.group_effects_
+    known = {name: value for name, value, *_ in effects.rows()[: len(effects)]}
+    rows = []
+    for column, variance in variances.items():
+        of_levels = {name.split("=", 1)[1]: value for name, value in known.items() if name.startswith(f"{column}=")}
+        ends = min(of_levels, key=of_levels.__getitem__), max(of_levels, key=of_levels.__getitem__)
+        low, high = (f"{escape(level)}: {typeset(of_levels[level])}" for level in ends)
+        rows.append((escape(column), str(len(of_levels)), typeset(variance**0.5), low, high))
+    text = "<p>Each level of a group has an effect of its own, drawn to zero by as much as few rows tell of it.</p>"
+    return text + table(["group", "levels", "standard deviation of effects", "lowest", "highest"], rows)
 
 
 def _process(subject: Subject, plane: Projection) -> str:
