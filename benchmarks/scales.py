@@ -41,10 +41,22 @@ def load(name, data_dir):
 def nearfield(n_scales):
     def run(X, y, X_test, seed):
         model = nf.LocalGPRegressor(n_scales=n_scales, random_state=seed).fit(X, y)
-        mean, std = model.predict(X_test, return_std=True, include_noise=True)
-        return mean, std**2, f"{model.kernel_.n_scales} scales, {model.report_.method}"
+        return (
+            model.predict(X_test),
+            model.predict_distribution(X_test),
+            f"{model.kernel_.n_scales} scales, {model.report_.method}",
+        )
 
     return run
+
+
+def nll_and_coverage(y, mean, spread):
+    """Mean NLL and coverage of 95 % intervals, of a predictive distribution, normal ones of some variances, or none."""
+    if spread is None:
+        return np.nan, np.nan
+    if isinstance(spread, np.ndarray):
+        return nf.metrics.mean_nll(y, mean, var=spread), nf.metrics.coverage(y, mean, var=spread)
+    return -np.mean(spread.logpdf(y)), np.mean(np.abs(spread.cdf(y) - 0.5) <= 0.475)
 
 
 def boosting(X, y, X_test, seed):
@@ -129,7 +141,7 @@ def main():
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     try:
-                        (mean, variance, note), seconds = common.timed(
+                        (mean, spread, note), seconds = common.timed(
                             lambda: run(train_X, train_y, test_X, seed)  # noqa: B023
                         )
                     except Exception as error:
@@ -138,8 +150,7 @@ def main():
                 scores.append(
                     [
                         nf.metrics.rmse(test_y, mean),
-                        np.nan if variance is None else nf.metrics.mean_nll(test_y, mean, var=variance),
-                        np.nan if variance is None else nf.metrics.coverage(test_y, mean, var=variance),
+                        *nll_and_coverage(test_y, mean, spread),
                         seconds,
                     ]
                 )
