@@ -151,8 +151,9 @@ def settled_state(
     function_variance, noise_variance = state.variances
     if (noise == "constant" and likelihood == "gaussian") or noise_variance == 0:
         return state, NoiseModel(), None, None
-    few = sample_rows(state.points, ROWS_TO_CHOOSE, rng)
-    many = few if state.points.shape[1] > MAX_COLUMNS else sample_rows(state.points, ROWS_TO_LEARN, rng)
+    points = state.points
+    few = sample_rows(points, ROWS_TO_CHOOSE, rng)
+    many = few if points.shape[1] > MAX_COLUMNS else sample_rows(points, ROWS_TO_LEARN, rng)
     # Where there is next to no noise, a value that is not likely is the function's.
     if likelihood != "gaussian" and noise_variance > LEAST_NOISE * function_variance:
         state = _without_outliers(state, few)
@@ -291,8 +292,9 @@ def _with_field(
     """Fitted again with noise of local size at the same kernel, as long as that makes left-out residuals likelier."""
     model, scales = learnt
     for _ in range(FIELD_ROUNDS):
-        factors = model.variance_factors(state.points)
-        judges = few if state.points.shape[1] <= MAX_COLUMNS else few[::2]
+        points = state.points
+        factors = model.variance_factors(points)
+        judges = few if points.shape[1] <= MAX_COLUMNS else few[::2]
         if state.gain_of_factors(factors, model, judges) < LEAST_GAIN:
             break
         state = state.with_factors(factors)
