@@ -1,6 +1,7 @@
 """Compiled loops against NumPy."""
 
 import builtins
+import pickle
 import subprocess
 import sys
 
@@ -9,6 +10,8 @@ import pytest
 
 import nearfield as nf
 from nearfield.local import fast
+from nearfield.local.cells import stable_order
+from nearfield.local.model_stack import ModelStack, forms_of
 from nearfield.local.moments import MomentModel
 from nearfield.solvers.kernel_space import KernelSpace
 
@@ -90,7 +93,6 @@ def test_matrices_that_loops_cannot_solve_are_left_to_numpy(monkeypatch):
 
     class Failing:
         count, predict = original.count, original.predict
-        FEW_TARGETS, ABREAST = original.FEW_TARGETS, original.ABREAST
 
         @staticmethod
         def fit(*arguments):
@@ -158,3 +160,25 @@ def test_without_numba_nothing_changes(monkeypatch):
         np.testing.assert_array_equal(fitted(2, X, y).predict(test), expected)
     finally:
         fast._loops.cache_clear()
+
+
+@pytest.mark.usefixtures("always")
+def test_models_are_stacked_where_all_are_in_feature_space():
+    X, y, test = make(2)
+    model = fitted(2, X[75:], y[75:], spacing=2.5, radius=5.0)
+    stack = model._predictor.models
+    assert isinstance(stack, ModelStack)
+    assert [each.sums.n for each in stack[1:3]] == stack.n[1:3].tolist()
+    assert forms_of(stack)[0].all()
+    for from_stack, from_list in zip(forms_of(stack), forms_of(list(stack)), strict=True):
+        np.testing.assert_array_equal(from_stack, from_list)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(test), model.predict(test))
+
+
+def test_order_of_keys():
+    rng = np.random.default_rng(0)
+    for most in (1, 1000, 2**20, 2**40, 2**61):
+        keys = rng.integers(0, most, 3000)
+        np.testing.assert_array_equal(stable_order(keys), np.argsort(keys, kind="stable"))
+    assert len(stable_order(np.empty(0, dtype=np.int64))) == 0

@@ -33,7 +33,7 @@ class Cells(NamedTuple):
             return None
         numbers = extent.astype(np.int64)
         keys = keys_of(X, low, side, numbers)
-        order = np.argsort(keys, kind="stable")
+        order = stable_order(keys)
         return cls(order, X[order], keys[order], low, side, numbers)
 
     def within(self, places: Floats, radius: float) -> list[Integers]:
@@ -69,6 +69,17 @@ class Cells(NamedTuple):
         owner = np.repeat(place, lengths)
         near = np.sum((self.X[rows] - places[owner]) ** 2, axis=1) <= radius**2
         return owner[near], rows[near]
+
+
+def stable_order(keys: Integers) -> Integers:
+    """Order (n,) of numbers (n,) from 0 on, equal ones as they were: as a stable `argsort`, but in time linear in n."""
+    order: Integers = np.argsort((keys & 0xFFFF).astype(np.uint16), kind="stable")  # which counts
+    digit = 16
+    while len(keys) and int(keys.max()) >> digit:
+        digits = ((keys >> digit) & 0xFFFF).astype(np.uint16)
+        order = order[np.argsort(digits[order], kind="stable")]
+        digit += 16
+    return order
 
 
 def keys_of(X: Floats, low: Floats, side: float, extent: Integers) -> Integers:

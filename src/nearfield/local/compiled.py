@@ -1,8 +1,10 @@
 """The hot loops over many centres, compiled by Numba.
 
 They do what `ensemble` and `moments` do in NumPy, for one Gaussian and up to three columns: sum moments over
-neighbourhoods, solve them, and ask the nearest models. They let go of Python's lock and write into arrays that they are
-given, so that threads share the work. Nothing but `fast` imports this module, and only where Numba is installed.
+neighbourhoods, solve them, and ask the nearest models. Sums over the points of a neighbourhood are small matrix
+products, which BLAS does at its full speed; so points are one per column, and loops over them are the innermost. The
+functions let go of Python's lock and write into arrays that they are given, so that threads share the work. Nothing but
+`fast` imports this module, and only where Numba is installed.
 """
 
 from __future__ import annotations
@@ -12,10 +14,8 @@ from typing import Any
 import numba
 import numpy as np
 
-MOST_NEAR = 256  # centres that may be looked at for a test point
-FEW_TARGETS = 4  # up to which targets are gone through one after the other, and beyond side by side
-ABREAST = 8  # targets side by side are padded to a multiple of this, which processors take in whole steps
-_BLOCK = 8  # points that are summed together, so that each moment is fetched and stored once for all of them
+MOST_NEAR = 256  # centres that may be looked at for the test points of a cell
+MOST_TOGETHER = 256  # test points of a cell that are answered together
 
 
 def _nothing() -> None:
@@ -95,136 +95,46 @@ def count(
 
 
 @numba.njit(**_options)
-def _monomials(z: Any, parents: Any, variables: Any, steps: Any, out: Any) -> None:
-    """Monomials of a few columns, each its parent times one variable and a step."""
-    out[0] = 1.0
-    for i in range(1, len(parents)):
-        out[i] = out[parents[i]] * z[variables[i]] * steps[i]
-
-
-@numba.njit(**_options)
-def _lacking(square: float, root: float, degree: int) -> float:
-    """Share of the variance that features up to a degree lack at a squared distance, of which `root` is exp(-s / 2)."""
-    term, total = 1.0, 1.0
-    for n in range(1, degree + 1):
-        term *= square * (1.0 / n)
-        total += term
-    return max(1.0 - total * root * root, 0.0)
-
-
-@numba.njit(**_options)
-def _monomials_of_block(z: Any, parents: Any, variables: Any, steps: Any, out: Any) -> None:
-    """The same for a block of points side by side: `z` (d, block) and `out` (n, block)."""
-    out[0] = 1.0
+def _powers(z: Any, first: Any, parents: Any, variables: Any, steps: Any, out: Any) -> None:
+    """Monomials `out` (N, n) of points `z` (d, n) times `first` (n,), each its parent times one variable and a step."""
+    out[0] = first
     for i in range(1, len(parents)):
         parent, variable, step = parents[i], variables[i], steps[i]
-        for b in range(_BLOCK):
+        for b in range(out.shape[1]):
             out[i, b] = out[parent, b] * (z[variable, b] * step)
 
 
 @numba.njit(**_options)
-def _add_products(U: Any, w: Any, V: Any, limits: Any, M: Any) -> None:
-    """Add `w u v'` of a block of points, `U` (n1, block) and `V` (block, n2), to `M` (n1, n2), up to the limits."""
-    for q in range(len(limits)):
-        a0, a1, a2, a3 = w[0] * U[q, 0], w[1] * U[q, 1], w[2] * U[q, 2], w[3] * U[q, 3]
-        a4, a5, a6, a7 = w[4] * U[q, 4], w[5] * U[q, 5], w[6] * U[q, 6], w[7] * U[q, 7]
-        for r in range(limits[q]):
-            M[q, r] += (
-                a0 * V[0, r] + a1 * V[1, r] + a2 * V[2, r] + a3 * V[3, r]
-                + a4 * V[4, r] + a5 * V[5, r] + a6 * V[6, r] + a7 * V[7, r]
-            )  # fmt: skip
+def _place(X: Any, rows: Any, center: Any, unit: Any, z: Any, square: Any, root: Any) -> None:
+    """Points relative to a centre in length scales, `z` (d, n), their squares (n,) and `root` = exp(-square / 2)."""
+    square[:] = 0.0
+    for j in range(len(center)):
+        for b in range(len(rows)):
+            z[j, b] = (X[rows[b], j] - center[j]) / unit[j]
+            square[b] += z[j, b] * z[j, b]
+    for b in range(len(rows)):
+        root[b] = np.exp(-0.5 * square[b])
 
 
 @numba.njit(**_options)
-def _add_to_targets(U: Any, V: Any, Y: Any, limits: Any, B: Any) -> None:
-    """Add `u v' y` of a block of points, with targets `Y` (block, K) times weights, to `B` (f1, f2, K)."""
-    for q in range(len(limits)):
-        for r in range(limits[q]):
-            a0, a1, a2, a3 = U[q, 0] * V[0, r], U[q, 1] * V[1, r], U[q, 2] * V[2, r], U[q, 3] * V[3, r]
-            a4, a5, a6, a7 = U[q, 4] * V[4, r], U[q, 5] * V[5, r], U[q, 6] * V[6, r], U[q, 7] * V[7, r]
-            for j in range(Y.shape[1]):
-                B[q, r, j] += (
-                    a0 * Y[0, j] + a1 * Y[1, j] + a2 * Y[2, j] + a3 * Y[3, j]
-                    + a4 * Y[4, j] + a5 * Y[5, j] + a6 * Y[6, j] + a7 * Y[7, j]
-                )  # fmt: skip
+def _lacking(square: Any, root: Any, degree: int, term: Any, out: Any) -> None:
+    """Share `out` (n,) of the variance that features up to a degree lack; see `_place`. `term` (n,) is overwritten."""
+    term[:], out[:] = 1.0, 1.0
+    for n in range(1, degree + 1):
+        inverse = 1.0 / n
+        for b in range(len(out)):
+            term[b] *= square[b] * inverse
+            out[b] += term[b]
+    for b in range(len(out)):
+        out[b] = max(1.0 - out[b] * root[b] * root[b], 0.0)
 
 
 @numba.njit(**_options)
-def _add(
-    X: Any, y: Any, noise: Any, center: Any, unit: Any, near: Any, n_first: int, degree: int, correction: float,
-    parents1: Any, variables1: Any, steps1: Any, parents2: Any, variables2: Any, steps2: Any,
-    limits: Any, feature_limits: Any, M: Any, B: Any, targets: Any,
-) -> float:  # fmt: skip
-    """Add points to the moments (n1, n2), the products with targets, and the products of targets (k, k).
-
-    Products with targets have shape (k, f1, f2), or (f1, f2, K), padded, where there are more than `FEW_TARGETS`.
-    Returns the sum of the logarithms of the weights.
-    """
-    d, k, n1, n2 = X.shape[1], y.shape[1], len(parents1), len(parents2)
-    K = -(-k // ABREAST) * ABREAST
-    plain, Y, products = np.zeros((_BLOCK, K)), np.zeros((_BLOCK, K)), np.zeros((k, K))
-    U, V, columns = np.empty((n1, _BLOCK)), np.empty((_BLOCK, n2)), np.empty((n2, _BLOCK))
-    w, root, w_root = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
-    z, squares, term, total = np.empty((d, _BLOCK)), np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
-    log_weight = 0.0
-    for start in range(0, len(near), _BLOCK):
-        size = min(_BLOCK, len(near) - start)
-        for b in range(_BLOCK):  # a block that is not full repeats its last point, with no weight
-            i = near[start + min(b, size - 1)]
-            squares[b] = 0.0
-            for j in range(d):
-                z[j, b] = (X[i, j] - center[j]) / unit[j]
-                squares[b] += z[j, b] * z[j, b]
-            root[b] = np.exp(-0.5 * squares[b])
-        term[:], total[:] = 1.0, 1.0
-        for n in range(1, degree + 1):  # see `_lacking`
-            inverse = 1.0 / n
-            for b in range(_BLOCK):
-                term[b] *= squares[b] * inverse
-                total[b] += term[b]
-        for b in range(_BLOCK):
-            w[b] = 0.0
-            if b < size:
-                i = near[start + b]
-                w[b] = 1.0 / (noise[i] + correction * max(1.0 - total[b] * root[b] * root[b], 0.0))
-                log_weight += np.log(w[b])
-                if k <= FEW_TARGETS:
-                    for j in range(k):
-                        for m in range(k):
-                            targets[j, m] += w[b] * y[i, j] * y[i, m]
-        _monomials_of_block(z[:n_first], parents1, variables1, steps1, U)
-        _monomials_of_block(z[n_first:], parents2, variables2, steps2, columns)
-        for b in range(_BLOCK):
-            for r in range(n2):
-                V[b, r] = columns[r, b]
-        if k > FEW_TARGETS:
-            for b in range(_BLOCK):
-                i = near[start + min(b, size - 1)]
-                for j in range(k):
-                    plain[b, j] = y[i, j]
-                    Y[b, j] = w[b] * y[i, j]
-            for j in range(k):
-                a0, a1, a2, a3, a4, a5, a6, a7 = Y[:, j]
-                for m in range(K):
-                    products[j, m] += (
-                        a0 * plain[0, m] + a1 * plain[1, m] + a2 * plain[2, m] + a3 * plain[3, m]
-                        + a4 * plain[4, m] + a5 * plain[5, m] + a6 * plain[6, m] + a7 * plain[7, m]
-                    )  # fmt: skip
-            for b in range(_BLOCK):
-                for j in range(k):
-                    Y[b, j] *= root[b]
-            _add_to_targets(U, V, Y, feature_limits, B)
-        else:
-            for j in range(k):
-                for b in range(_BLOCK):
-                    w_root[b] = w[b] * root[b] * y[near[start + min(b, size - 1)], j]
-                _add_products(U, w_root, V, feature_limits, B[j])
-        for b in range(_BLOCK):
-            w[b] *= root[b] * root[b]
-        _add_products(U, w, V, limits, M)
-    if k > FEW_TARGETS:
-        targets += products[:, :k]
-    return log_weight
+def _weigh(noise: Any, rows: Any, square: Any, root: Any, degree: int, correction: float, term: Any, out: Any) -> None:
+    """Weights `out` (n,) of points; see `_place`."""
+    _lacking(square, root, degree, term, out)
+    for b in range(len(rows)):
+        out[b] = 1.0 / (noise[rows[b]] + correction * out[b])
 
 
 @numba.njit(**_options)
@@ -269,28 +179,51 @@ def fit(
     centers: Any, counts: Any, radius: float, X: Any, y: Any, noise: Any, keys: Any, low: Any, side: float, extent: Any,
     unit: Any, n_first: int, degree: int, correction: float,
     parents1: Any, variables1: Any, steps1: Any, parents2: Any, variables2: Any, steps2: Any,
-    limits: Any, feature_limits: Any, places: Any, feature_factor: Any, index: Any, factor: Any, precision: Any,
+    f1: int, f2: int, places: Any, feature_factor: Any, index: Any, factor: Any, precision: Any,
     moments: Any, cross: Any, targets: Any, log_weight: Any, coefficients: Any, polynomials: Any, failed: Any,
 ) -> None:  # fmt: skip
     """Sums and solutions of some centres; see `MomentModel`. Also which of them could not be solved.
 
-    `index` and `factor` are those of the lower triangle, row by row. What is summed up must be zero at first.
+    The first `f1` and `f2` monomials of the halves are those of features. `index` and `factor` are those of the lower
+    triangle, row by row.
     """
     d, D, k, n1, n2 = centers.shape[1], len(precision), y.shape[1], len(parents1), len(parents2)
     first, last = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
-    near = np.empty(max(counts.max(), 1), dtype=np.int64)
-    f1, f2 = len(feature_limits), feature_limits[0]
-    B = np.empty((f1, f2, -(-k // ABREAST) * ABREAST)) if k > FEW_TARGETS else np.empty((k, f1, f2))
+    most = max(counts.max(), 1)
+    near = np.empty(most, dtype=np.int64)
+    square, root, term, weights, start = np.empty((5, most))
+    all_z, all_u, all_v = np.empty(d * most), np.empty(n1 * most), np.empty(n2 * most)
+    all_y, all_weighted, all_products = np.empty(k * most), np.empty(k * most), np.empty(k * f1 * most)
+    B = np.empty((k * f1, f2))
     right, solution = np.empty(D), np.empty(D)
     A, L = np.empty((D, D)), np.empty((D, D))
     for c in range(len(centers)):
         _find(centers[c], radius, X, keys, low, side, extent, first, last, near)
-        B[:] = 0.0
-        log_weight[c] = _add(
-            X, y, noise, centers[c], unit, near[: counts[c]], n_first, degree, correction,
-            parents1, variables1, steps1, parents2, variables2, steps2,
-            limits, feature_limits, moments[c], B, targets[c],
-        )  # fmt: skip
+        n = counts[c]
+        rows, z = near[:n], all_z[: d * n].reshape(d, n)
+        U, V = all_u[: n1 * n].reshape(n1, n), all_v[: n2 * n].reshape(n2, n)
+        Y, weighted = all_y[: k * n].reshape(k, n), all_weighted[: k * n].reshape(k, n)
+        products = all_products[: k * f1 * n].reshape(k * f1, n)
+        _place(X, rows, centers[c], unit, z, square[:n], root[:n])
+        _weigh(noise, rows, square[:n], root[:n], degree, correction, term[:n], weights[:n])
+        log_weight[c] = 0.0
+        for b in range(n):
+            log_weight[c] += np.log(weights[b])
+            start[b] = weights[b] * root[b] * root[b]
+        _powers(z[:n_first], start[:n], parents1, variables1, steps1, U)
+        start[:n] = 1.0
+        _powers(z[n_first:], start[:n], parents2, variables2, steps2, V)
+        np.dot(U, V.T, moments[c])
+        for j in range(k):
+            for b in range(n):
+                Y[j, b] = y[rows[b], j]
+                weighted[j, b] = weights[b] * Y[j, b]
+                start[b] = Y[j, b] / root[b]  # `U` has the square of the root
+            for q in range(f1):
+                for b in range(n):
+                    products[j * f1 + q, b] = U[q, b] * start[b]
+        np.dot(weighted, Y.T, targets[c])
+        np.dot(products, V[:f2].T, B)
         table, entry = moments[c].reshape(n1 * n2), 0
         for i in range(D):
             for j in range(i + 1):
@@ -299,7 +232,7 @@ def fit(
             A[i, i] += precision[i]
             q, r = places[i] // f2, places[i] % f2
             for j in range(k):
-                cross[c, i, j] = feature_factor[i] * (B[q, r, j] if k > FEW_TARGETS else B[j, q, r])
+                cross[c, i, j] = feature_factor[i] * B[j * f1 + q, r]
         failed[c] = not _invert(A, L)
         if failed[c]:
             continue
@@ -313,6 +246,7 @@ def fit(
                     solution[m] += L[i, m] * half
             coefficients[c, :, j] = solution
         polynomial, entry = polynomials[c], 0
+        polynomial[:] = 0.0
         for i in range(D):
             for j in range(i):
                 polynomial[index[entry]] += 2.0 * factor[entry] * A[i, j]
@@ -326,7 +260,7 @@ def products(
     centers: Any, counts: Any, radius: float, X: Any, y: Any, noise: Any, keys: Any, low: Any, side: float, extent: Any,
     unit: Any, n_first: int, degree: int, correction: float,
     parents1: Any, variables1: Any, steps1: Any, parents2: Any, variables2: Any, steps2: Any,
-    feature_limits: Any, places: Any, feature_factor: Any, cross: Any,
+    f1: int, f2: int, places: Any, feature_factor: Any, cross: Any,
 ) -> None:  # fmt: skip
     """Products (C, D, t) of the weighted features of neighbourhoods with many targets `y` (n, t), in single precision.
 
@@ -334,126 +268,145 @@ def products(
     """
     d, D, t, most = centers.shape[1], len(places), y.shape[1], max(counts.max(), 1)
     first, last, near = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64), np.empty(most, dtype=np.int64)
-    f1, f2 = len(feature_limits), feature_limits[0]
-    z, weights = np.empty((d, most), dtype=np.float32), np.empty(most, dtype=np.float32)
+    square, root, term, weights = np.empty((4, most))
+    all_z, ones = np.empty(d * most), np.ones(most)
     U, V = np.empty((f1, most), dtype=np.float32), np.empty((f2, most), dtype=np.float32)
     features, targets = np.empty(D * most, dtype=np.float32), np.empty((most, t), dtype=np.float32)
     for c in range(len(centers)):
         _find(centers[c], radius, X, keys, low, side, extent, first, last, near)
         n = counts[c]
+        rows, z = near[:n], all_z[: d * n].reshape(d, n)
+        _place(X, rows, centers[c], unit, z, square[:n], root[:n])
+        _weigh(noise, rows, square[:n], root[:n], degree, correction, term[:n], weights[:n])
         for b in range(n):
-            i, square = near[b], 0.0
-            for j in range(d):
-                scaled = (X[i, j] - centers[c, j]) / unit[j]
-                z[j, b] = scaled
-                square += scaled * scaled
-            root = np.exp(-0.5 * square)
-            weights[b] = root / (noise[i] + correction * _lacking(square, root, degree))
-            targets[b] = y[i]
-        U[0, :n], V[0, :n] = weights[:n], np.float32(1.0)
-        for i in range(1, f1):
-            parent, variable, step = parents1[i], variables1[i], np.float32(steps1[i])
-            for b in range(n):
-                U[i, b] = U[parent, b] * (z[variable, b] * step)
-        for i in range(1, f2):
-            parent, variable, step = parents2[i], n_first + variables2[i], np.float32(steps2[i])
-            for b in range(n):
-                V[i, b] = V[parent, b] * (z[variable, b] * step)
-        rows = features[: D * n].reshape(D, n)
+            weights[b] *= root[b]
+            targets[b] = y[rows[b]]
+        _powers(z[:n_first], weights[:n], parents1[:f1], variables1, steps1, U[:, :n])
+        _powers(z[n_first:], ones[:n], parents2[:f2], variables2, steps2, V[:, :n])
+        lines = features[: D * n].reshape(D, n)
         for i in range(D):
             row, column, factor = places[i] // f2, places[i] % f2, np.float32(feature_factor[i])
             for b in range(n):
-                rows[i, b] = factor * U[row, b] * V[column, b]
-        np.dot(rows, targets[:n], cross[c])
+                lines[i, b] = factor * U[row, b] * V[column, b]
+        np.dot(lines, targets[:n], cross[c])
+
+
+@numba.njit(**_options)
+def _share_out(
+    points: Any, centers: Any, near: Any, can_answer: Any, reach: float, close: float, tiny: float,
+    weights: Any, left: Any,
+) -> None:  # fmt: skip
+    """Weights (a, n) of near centres at points (d, n), blended up to `close` times the nearest.
+
+    Points without a centre in reach, or with one that has no moments, are `left` (n,), without weights.
+    """
+    n = points.shape[1]
+    nearest = np.full(n, np.inf)
+    for a in range(len(near)):
+        weights[a] = 0.0
+        for j in range(len(points)):
+            place = centers[near[a], j]
+            for b in range(n):
+                weights[a, b] += (points[j, b] - place) ** 2
+        for b in range(n):
+            nearest[b] = min(nearest[b], weights[a, b])
+    for b in range(n):
+        limit, total, left[b] = close * close * max(nearest[b], tiny * tiny), 0.0, nearest[b] > reach * reach
+        for a in range(len(near)):
+            if close > 1.0:
+                weights[a, b] = max(1.0 - weights[a, b] / limit, 0.0) ** 2
+            else:
+                weights[a, b] = 1.0 if weights[a, b] == nearest[b] and total == 0.0 else 0.0
+            total += weights[a, b]
+            left[b] = left[b] or (weights[a, b] > 0.0 and not can_answer[near[a]])
+        for a in range(len(near)):
+            weights[a, b] = 0.0 if left[b] else weights[a, b] / total
 
 
 @numba.njit(**_options)
 def predict(
-    points: Any, reach: float, close: float, tiny: float, centers: Any, keys: Any, low: Any, side: float, extent: Any,
-    is_solved: Any, grids: Any, polynomials: Any,
+    X: Any, order: Any, reach: float, close: float, tiny: float,
+    number: Any, centers: Any, keys: Any, low: Any, side: float, extent: Any,
+    is_solved: Any, coefficients: Any, polynomials: Any,
     unit: Any, n_first: int, degree: int, correction: float, variance: float,
     parents1: Any, variables1: Any, steps1: Any, parents2: Any, variables2: Any, steps2: Any,
-    limits: Any, feature_limits: Any, mean: Any, variances: Any, left: Any,
+    f1: int, f2: int, places: Any, feature_factor: Any, mean: Any, variances: Any, left: Any,
 ) -> None:  # fmt: skip
-    """Means (m, k) and variances (m,) at points, by the centres near each, blended up to `close` times the nearest.
+    """Means (m, k) and variances (m,) at some of the points, by the models of the centres near each; see `_share_out`.
 
-    `grids` are coefficients (C, k, f1, f2), or (C, 1, D, K), padded, where there are more than `FEW_TARGETS`.
-    Points without a centre in reach, or with one that has no moments, are `left` (m,).
+    `order` are these points, those of a cell one after the other: they are answered together. `number` (C,) is the
+    model of each centre.
     """
-    d, k, n1, n2 = points.shape[1], mean.shape[1], len(parents1), len(parents2)
-    K = grids.shape[3]
-    forms = np.empty(K)
-    first, last = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
-    near, squares = np.empty(MOST_NEAR, dtype=np.int64), np.empty(MOST_NEAR)
-    z, u, v = np.empty(d), np.empty(n1), np.empty(n2)
-    for i in range(len(points)):
-        left[i] = True
-        n = _find(points[i], close * reach, centers, keys, low, side, extent, first, last, near)
-        if n == 0 or n > MOST_NEAR:
-            continue
-        nearest = np.inf
-        for a in range(n):
-            squares[a] = 0.0
-            for j in range(d):
-                squares[a] += (points[i, j] - centers[near[a], j]) ** 2
-            nearest = min(nearest, squares[a])
-        if nearest > reach * reach:
-            continue
-        limit = close * close * max(nearest, tiny * tiny)
-        total, complete = 0.0, True
-        for a in range(n):
-            if close > 1.0:
-                weight = max(1.0 - squares[a] / limit, 0.0) ** 2
-            else:
-                weight = 1.0 if squares[a] == nearest and total == 0.0 else 0.0
-            squares[a] = weight
-            total += weight
-            complete = complete and (weight == 0.0 or is_solved[near[a]])
-        if not complete:
-            continue
-        left[i] = False
-        variances[i] = 0.0
-        for j in range(k):
-            mean[i, j] = 0.0
-        for a in range(n):
-            weight = squares[a] / total
-            if weight == 0.0:
-                continue
-            c = near[a]
-            square = 0.0
-            for j in range(d):
-                z[j] = (points[i, j] - centers[c, j]) / unit[j]
-                square += z[j] * z[j]
-            _monomials(z[:n_first], parents1, variables1, steps1, u)
-            _monomials(z[n_first:], parents2, variables2, steps2, v)
-            root = np.exp(-0.5 * square)
-            form = 0.0
-            for q in range(n1):
-                inner = 0.0
-                for r in range(limits[q]):
-                    inner += polynomials[c, q, r] * v[r]
-                form += u[q] * inner
-            form = max(form * root * root, 0.0)
-            if correction > 0.0:
-                form = min(form + correction * _lacking(square, root, degree), variance)
-            variances[i] += weight * form
-            if k > FEW_TARGETS:
-                forms[:] = 0.0
-                place = 0
-                for q in range(len(feature_limits)):
-                    for r in range(feature_limits[q]):
-                        value = u[q] * v[r]
-                        for j in range(K):
-                            forms[j] += value * grids[c, 0, place, j]
-                        place += 1
-                for j in range(k):
-                    mean[i, j] += weight * root * forms[j]
-                continue
+    d, k, D, n1, n2 = X.shape[1], mean.shape[1], len(places), len(parents1), len(parents2)
+    first, last, cell = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
+    near, middle, ones = np.empty(MOST_NEAR, dtype=np.int64), np.empty(d), np.ones(MOST_TOGETHER)
+    weights, is_left = np.empty((MOST_NEAR, MOST_TOGETHER)), np.empty(MOST_TOGETHER, dtype=np.bool_)
+    all_points, all_z = np.empty(d * MOST_TOGETHER), np.empty(d * MOST_TOGETHER)
+    own, rows = np.empty(MOST_TOGETHER, dtype=np.int64), np.empty(MOST_TOGETHER, dtype=np.int64)
+    square, root, term, lacking, form = np.empty((5, MOST_TOGETHER))
+    all_u, all_v = np.empty(n1 * MOST_TOGETHER), np.empty(n2 * MOST_TOGETHER)
+    all_forms, all_means = np.empty(n1 * MOST_TOGETHER), np.empty(k * f1 * MOST_TOGETHER)
+    grids = np.zeros((k * f1, f2))
+    start = 0
+    while start < len(order):
+        _span(X[order[start]], 0.0, low, side, extent, cell, last)
+        n = 0
+        while n < MOST_TOGETHER and start + n < len(order):
+            _span(X[order[start + n]], 0.0, low, side, extent, first, last)
+            if not np.array_equal(first, cell):
+                break
+            n += 1
+        together = order[start : start + n]
+        start += n
+        points = all_points[: d * n].reshape(d, n)
+        for j in range(d):
+            middle[j] = low[j] + (cell[j] + 0.5) * side
+            for b in range(n):
+                points[j, b] = X[together[b], j]
+        # Whatever is within a side of a point of the cell is in it or in one that touches it.
+        n_near = _find(middle, 1.5 * side * d**0.5, centers, keys, low, side, extent, first, last, near)
+        is_left[:n] = True
+        if 0 < n_near <= MOST_NEAR:
+            _share_out(points, centers, near[:n_near], is_solved, reach, close, tiny, weights[:n_near, :n], is_left[:n])
+        for b in range(n):
+            i = together[b]
+            left[i] = is_left[b]
+            variances[i] = 0.0
             for j in range(k):
-                form = 0.0
-                for q in range(len(feature_limits)):
-                    inner = 0.0
-                    for r in range(feature_limits[q]):
-                        inner += grids[c, j, q, r] * v[r]
-                    form += u[q] * inner
-                mean[i, j] += weight * root * form
+                mean[i, j] = 0.0
+        for a in range(n_near if n_near <= MOST_NEAR else 0):
+            size = 0
+            for b in range(n):
+                if weights[a, b] > 0.0 and not is_left[b]:
+                    own[size], rows[size] = b, together[b]
+                    size += 1
+            if size == 0:
+                continue
+            c, z = number[near[a]], all_z[: d * size].reshape(d, size)
+            U, V = all_u[: n1 * size].reshape(n1, size), all_v[: n2 * size].reshape(n2, size)
+            forms, means = all_forms[: n1 * size].reshape(n1, size), all_means[: k * f1 * size].reshape(k * f1, size)
+            _place(X, rows[:size], centers[near[a]], unit, z, square[:size], root[:size])
+            _lacking(square[:size], root[:size], degree, term[:size], lacking[:size])
+            _powers(z[:n_first], ones[:size], parents1, variables1, steps1, U)
+            _powers(z[n_first:], ones[:size], parents2, variables2, steps2, V)
+            np.dot(polynomials[c].reshape(n1, n2), V, forms)
+            form[:size] = 0.0
+            for q in range(n1):
+                for b in range(size):
+                    form[b] += U[q, b] * forms[q, b]
+            for b in range(size):
+                value = max(form[b] * root[b] * root[b], 0.0)
+                if correction > 0.0:
+                    value = min(value + correction * lacking[b], variance)
+                variances[rows[b]] += weights[a, own[b]] * value
+            for i in range(D):
+                for j in range(k):
+                    grids[j * f1 + places[i] // f2, places[i] % f2] = feature_factor[i] * coefficients[c, i, j]
+            np.dot(grids, V[:f2], means)
+            for j in range(k):
+                form[:size] = 0.0
+                for q in range(f1):
+                    for b in range(size):
+                        form[b] += U[q, b] * means[j * f1 + q, b]
+                for b in range(size):
+                    mean[rows[b], j] += weights[a, own[b]] * root[b] * form[b]

@@ -116,7 +116,7 @@ class RaggedEngine:
         """See `Engine`."""
         return graded.weights(placement, X, blend, self.n_jobs)
 
-    def fit(self, plan: Plan, data: TrainingSet, centers: Floats) -> list[LocalModel]:
+    def fit(self, plan: Plan, data: TrainingSet, centers: Floats) -> Sequence[LocalModel]:
         """See `Engine`."""
         return ensemble.fit_all(plan, data, centers, self.n_jobs)
 

@@ -15,6 +15,7 @@ from ..solvers.kernel_space import KernelSpace
 from . import fast
 from . import model as local
 from .model import LocalModel, and_more, fit_one, from_sums, sums_of, sums_of_each
+from .model_stack import ModelStack
 from .moments import MomentModel
 from .neighbourhoods import TrainingSet
 from .plan import Plan
@@ -23,15 +24,16 @@ _BATCH = 64  # centres that a thread takes at once
 _GROUP = 1 << 19  # numbers in the features of a group of centres
 
 
-def fit_all(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) -> list[LocalModel]:
+def fit_all(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) -> Sequence[LocalModel]:
     """Models around all centres."""
-    made = fast.fit(plan, data, centers, n_jobs)
-    if made is None:
+    quick = fast.fit(plan, data, centers, n_jobs)
+    if quick is None:
         return _fit_each(plan, data, centers, n_jobs)
-    left = [i for i, model in enumerate(made) if model is None]
-    for i, model in zip(left, _fit_each(plan, data, centers[left], n_jobs), strict=True):
-        made[i] = model
-    return [model for model in made if model is not None]
+    if isinstance(quick, ModelStack):
+        return quick
+    left = [i for i, model in enumerate(quick) if model is None]
+    made = dict(zip(left, _fit_each(plan, data, centers[left], n_jobs), strict=True))
+    return [made[i] if model is None else model for i, model in enumerate(quick)]
 
 
 def _fit_each(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) -> list[LocalModel]:

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..common.memory import batches
-from ..common.threads import thread_map
+from ..common.threads import single_threaded_blas, thread_map
 from ..common.types import Booleans, Floats, Integers
 from . import blending
-from .cells import MAX_COLUMNS, Cells, keys_of
+from .cells import MAX_COLUMNS, Cells, keys_of, stable_order
 from .centers import Placement
 from .model import LocalModel
-from .moments import MomentMap, MomentModel, MomentSums, Monomials
+from .model_stack import ModelStack, forms_of
+from .moments import MomentMap
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
@@ -62,8 +63,8 @@ class _Tables(NamedTuple):
     degree: int
     correction: float  # the variance that features may lack, where that is to be corrected
     halves: tuple[Any, ...]  # parents, variables and steps of both
-    limits: Integers  # for each monomial of the first half, how many of the second there are up to the degree
-    feature_limits: Integers
+    shape: tuple[int, int]  # numbers of monomials of both
+    of_features: tuple[int, int, Integers, Floats]  # numbers that make features, where these are, and times what
 
     @classmethod
     def of(cls, plan: Plan, moments: MomentMap) -> _Tables:
@@ -71,8 +72,8 @@ class _Tables(NamedTuple):
         correction = float(plan.kernel.variance) if plan.correction else 0.0
         halves = tuple(array for half in pair.monomials.halves for array in _steps(half))
         n_first, degree = gaussian.monomials.n_first, gaussian.monomials.degree
-        limits, feature_limits = _limits(pair.monomials), _limits(gaussian.monomials)
-        return cls(gaussian.unit, n_first, degree, correction, halves, limits, feature_limits)
+        of_features = (*gaussian.monomials.shape, gaussian.places, gaussian.factor)
+        return cls(gaussian.unit, n_first, degree, correction, halves, pair.monomials.shape, of_features)
 
 
 def _steps(half: Any) -> tuple[Integers, Integers, Floats]:
@@ -83,13 +84,7 @@ def _steps(half: Any) -> tuple[Integers, Integers, Floats]:
     return parents.astype(np.int64), variables.astype(np.int64), steps
 
 
-def _limits(monomials: Monomials) -> Integers:
-    first, second = (half.exponents.sum(axis=1) for half in monomials.halves)
-    result: Integers = np.searchsorted(second, monomials.degree - first, side="right")
-    return result
-
-
-def fit(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) -> list[LocalModel | None] | None:
+def fit(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) -> Sequence[LocalModel | None] | None:
     """Models around centres, None for those that are left to `ensemble`; None where all of them are."""
     moments = _moments(plan) if len(centers) >= MIN_CENTERS else None
     loops = None if moments is None else _loops()
@@ -110,13 +105,11 @@ def fit(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) -> l
     if len(chosen) == 0:
         return None
     tables, D, k, C = _Tables.of(plan, moments), len(moments.factor), data.y.shape[1], len(chosen)
-    shape = moments.pairs[0].monomials.shape
-    sums, cross, targets = np.zeros((C, *shape)), np.zeros((C, D, k)), np.zeros((C, k, k))
-    log_weight, failed = np.zeros(C), np.zeros(C, dtype=bool)
-    coefficients, polynomials = np.zeros((C, D, k)), np.zeros((C, moments.n_moments))
-    results = (sums, cross, targets, log_weight, coefficients, polynomials, failed)
+    sums, polynomials = (np.empty((C, moments.n_moments)) for _ in range(2))
+    cross, coefficients = (np.empty((C, D, k)) for _ in range(2))
+    targets, log_weight, failed = np.empty((C, k, k)), np.empty(C), np.empty(C, dtype=bool)
+    results = (sums.reshape(C, *tables.shape), cross, targets, log_weight, coefficients, polynomials, failed)
     y, noise = data.y[cells.order], data.noise[cells.order]
-    gaussian = moments.gaussians[0]
     lower = np.tril_indices(D)
     index, factor = moments.index[lower].astype(np.int32), moments.factor[lower]
 
@@ -124,17 +117,18 @@ def fit(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) -> l
         rows = chosen[run]
         loops.fit(
             centers[rows], counts[rows], plan.radius, cells.X, y, noise, *where[1:], *tables[:4], *tables.halves,
-            *tables[5:], gaussian.places, gaussian.factor, index, factor, precision, *(each[run] for each in results),
+            *tables.of_features, index, factor, precision, *(each[run] for each in results),
         )  # fmt: skip
 
     precision = plan.features.precision
-    thread_map(solve, batches(C, _CENTERS_AT_ONCE), n_jobs)
+    with single_threaded_blas():
+        thread_map(solve, batches(C, _CENTERS_AT_ONCE), n_jobs)
+    stack = ModelStack(coefficients, polynomials, sums, cross, targets, log_weight, counts[chosen])
+    if len(centers) == C and not failed.any():
+        return stack
     models: list[LocalModel | None] = [None] * len(centers)
-    flat = sums.reshape(C, -1)
-    for i, c in enumerate(chosen.tolist()):
-        if not failed[i]:
-            parts = MomentSums(flat[i], cross[i], targets[i], float(log_weight[i]), int(counts[c]))
-            models[c] = MomentModel(coefficients[i], polynomials[i], parts)
+    for i in np.flatnonzero(~failed).tolist():
+        models[chosen[i]] = stack[i]
     return models
 
 
@@ -149,7 +143,7 @@ def products(plan: Plan, data: TrainingSet, n_centers: int) -> Callable[[Floats]
         return None
     if not np.array_equal(cells.order, np.arange(len(cells.order))):
         return None
-    tables, gaussian, where = _Tables.of(plan, moments), moments.gaussians[0], cells[1:]
+    tables, where = _Tables.of(plan, moments), cells[1:]
     D, t = len(moments.factor), data.y.shape[1]
 
     def of_centers(centers: Floats) -> Floats:
@@ -157,7 +151,7 @@ def products(plan: Plan, data: TrainingSet, n_centers: int) -> Callable[[Floats]
         loops.count(centers, plan.radius, *where, counts)
         loops.products(
             centers, counts, plan.radius, cells.X, data.y, data.noise, *where[1:], *tables[:4], *tables.halves,
-            tables.feature_limits, gaussian.places, gaussian.factor, cross,
+            *tables.of_features, cross,
         )  # fmt: skip
         return cross
 
@@ -179,34 +173,20 @@ def predict(
     cells = Cells.of(placement.centers, close * reach)
     if cells is None:
         return None
-    tables, gaussian, k = _Tables.of(plan, moments), moments.gaussians[0], models[0].coefficients.shape[1]
-    is_solved = np.array([isinstance(model, MomentModel) for model in models])[cells.order]
-    shape = gaussian.monomials.shape
-    is_wide = k > loops.FEW_TARGETS
-    places, width = gaussian.places, shape[0] * shape[1]
-    if is_wide:  # features in the order in which they are made, and targets side by side
-        used = np.concatenate([q * shape[1] + np.arange(n) for q, n in enumerate(tables.feature_limits)])
-        places, width = np.searchsorted(used, places), len(used)
-    padded = -(-k // loops.ABREAST) * loops.ABREAST if is_wide else k
-    grids, polynomials = np.zeros((len(models), width, padded)), np.zeros((len(models), moments.n_moments))
-    for i, c in enumerate(cells.order.tolist()):
-        model = models[c]
-        if isinstance(model, MomentModel):
-            grids[i][places, :k] = gaussian.factor[:, None] * model.coefficients
-            polynomials[i] = model.polynomial
-    of_targets = grids[:, None] if is_wide else np.ascontiguousarray(grids.transpose(0, 2, 1)).reshape(-1, k, *shape)
-    forms = of_targets, polynomials.reshape(len(models), *moments.pairs[0].monomials.shape)
-    order = np.argsort(keys_of(X, cells.low, cells.side, cells.extent), kind="stable")
+    forms = forms_of(models)
+    if forms is None:
+        return None
+    tables, k = _Tables.of(plan, moments), forms[1].shape[2]
+    can_answer = forms[0][cells.order]
+    order = stable_order(keys_of(X, cells.low, cells.side, cells.extent))
     mean, variance, left = np.empty((len(X), k)), np.empty(len(X)), np.empty(len(X), dtype=bool)
 
     def ask(run: slice) -> None:
-        rows = order[run]
-        answers = np.empty((len(rows), k)), np.empty(len(rows)), np.empty(len(rows), dtype=bool)
         loops.predict(
-            X[rows], reach, close, blending.TINY, *cells[1:], is_solved, *forms, *tables[:4],
-            float(plan.kernel.variance), *tables.halves, *tables[5:], *answers,
+            X, order[run], reach, close, blending.TINY, *cells, can_answer, *forms[1:], *tables[:4],
+            float(plan.kernel.variance), *tables.halves, *tables.of_features, mean, variance, left,
         )  # fmt: skip
-        mean[rows], variance[rows], left[rows] = answers
 
-    thread_map(ask, batches(len(X), _POINTS_AT_ONCE), n_jobs)
+    with single_threaded_blas():
+        thread_map(ask, batches(len(X), _POINTS_AT_ONCE), n_jobs)
     return mean, variance, left
