@@ -686,8 +686,8 @@ def test_far_away_the_papers_method_has_no_gaps_either():
 )
 def test_length_scales_of_any_size(d, ratio):
     rng = np.random.RandomState(0)
-    X = rng.uniform(0, 1, (1900, d))
-    y = np.sin(5 * X[:, 0]) + NOISE**0.5 * rng.standard_normal(1900)
+    X = rng.uniform(0, 1, (3600, d))  # so many to test by since few of them, in sparse places, make most of the distance
+    y = np.sin(5 * X[:, 0]) + NOISE**0.5 * rng.standard_normal(3600)
     fixed = {**FIXED, "length_scale": ratio}
     exact = ExactGPRegressor(**fixed).fit(X[:1600], y[:1600])
     test = X[1600:]
@@ -852,7 +852,8 @@ def test_uk_flats_to_a_tolerance(uk_flats, uk_exact, tolerance):
     model = LocalGPRegressor(**PUBLISHED, tolerance=tolerance).fit(X, y)
     truth = divergence(model, uk_exact, test)
     assert truth <= tolerance
-    assert truth / 3 <= model.report_.divergence <= max(truth * 3, tolerance)  # if in doubt, on the safe side
+    assert truth <= max(3 * model.report_.divergence, tolerance / 100)
+    assert model.report_.divergence <= max(truth * 3, tolerance)  # if in doubt, on the safe side
     assert_sane(model, test)
 
 

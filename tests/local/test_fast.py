@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import nearfield as nf
+from nearfield.common.arrays import stable_order
 from nearfield.local import fast
-from nearfield.local.cells import stable_order
 from nearfield.local.model_stack import ModelStack, forms_of
 from nearfield.local.moments import MomentModel
 from nearfield.solvers.kernel_space import KernelSpace

@@ -56,7 +56,7 @@ def test_a_neighbourhood_is_what_lies_around_a_training_point_set_aside(d):
         order = np.lexsort(neighbourhood.probes.T)
         np.testing.assert_allclose(neighbourhood.probes[order], expected[np.lexsort(expected.T)], atol=1e-12)
         np.testing.assert_array_equal(neighbourhood.probes[0], 0.0)
-        assert np.all(np.linalg.norm(neighbourhood.probes, axis=1) <= 1.0)
+        assert np.all(np.linalg.norm(neighbourhood.probes, axis=1) <= probes.AROUND)
         np.testing.assert_array_equal(sample.counts, 1.0)
         assert sample.n_points == len(present)
 
@@ -269,7 +269,7 @@ def test_thinned_neighbourhoods_are_solved_on_the_side_that_their_points_will_be
     """What is left of a dense neighbourhood is fewer than the features, and kernel space would flatter them."""
     monkeypatch.setattr(probes, "MAX_ROWS", 100)
     data = training(n=1500, d=d, width=1.5)
-    features = LocalFeatures.of(KERNEL, (taylor.sample(d, 9 if d == 2 else 3),))
+    features = LocalFeatures.of(KERNEL, (taylor.sample(d, 10 if d == 2 else 3),))
     either, features_only, kernel_only = (
         Candidate(1.0, plan, "")
         for plan in (

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from sklearn.utils.random import sample_without_replacement
 
 from ..common.types import Booleans, Floats
 from ..features import taylor
@@ -24,7 +25,9 @@ from .plan import Plan
 from .probes import ProbeNeighbourhood, gap_neighbourhoods, make_neighbourhoods
 
 MAX_FEATURES = 1300
-RADII = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0)
+RADII = (1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.25, 3.5, 3.75, 4.0, 4.25, 4.5, 4.75, 5.0, 5.5, 6.0, 6.5, 7.0, 7.5, 8.0)
+STEP = 0.17  # powers of ten that the divergence falls by from one of the radii to the next, about
+RATIO, RICHNESS = 0.6, 1.1  # of spacing and radius, of degree and squared radius, that are seldom far from the best
 LEAST, MOST = 24, 96  # neighbourhoods that choose
 GAPS = 48  # places in gaps that are measured
 LACK = 1e-4  # share of a long scale's variance that its features may lack at the end of the neighbourhood
@@ -61,7 +64,7 @@ def choose(
 
 def _shares_within(data: TrainingSet, radius: float, rng: np.random.RandomState) -> Floats:
     """Shares of the data within `radius` of some of the points, themselves included; shape (100,) or less."""
-    queries = data.X[rng.choice(len(data.X), min(len(data.X), 100), replace=False)]
+    queries = data.X[sample_without_replacement(len(data.X), min(len(data.X), 100), random_state=rng)]
     result: Floats = data.counts(queries, radius) / len(data.X)
     return result
 
@@ -172,9 +175,9 @@ class RadiusSearch(Measurements):
     def larger(self, candidate: Candidate) -> Iterator[Candidate]:
         """See `Measurements`."""
         radius = candidate.plan.radius
-        while self.request.radius is None and radius is not None and radius + 0.5 <= self.radius:
-            radius += 0.5
-            wider = self.candidate(self._spacing(radius), radius, 1.1)
+        while self.request.radius is None and radius is not None and radius + 0.25 <= self.radius:
+            radius += 0.25
+            wider = self.candidate(self._spacing(radius), radius, RICHNESS)
             if wider is None:
                 return
             yield wider
@@ -195,22 +198,27 @@ class RadiusSearch(Measurements):
         return trial.candidate, trial
 
     def _smallest_radius(self) -> Trial | None:
-        """Smallest radius, by bisection, at which the plain family meets the tolerance, or else the closest trial."""
-        radii = [r for r in RADII if r <= self.radius - 0.5]
-        family = [c for c in (self.candidate(self._spacing(r), r, 1.1) for r in radii) if c is not None]
+        """Smallest radius at which the plain family meets the tolerance, or else the closest trial.
+
+        Each trial tells about where to go on, within what those before have left.
+        """
+        family = [c for r in RADII if r <= self.radius - 0.5 and (c := self.candidate(self._spacing(r), r, RICHNESS))]
         low, high = 0, len(family) - 1
         best: Trial | None = None
-        guess = int(np.clip(-np.log10(self.request.tolerance), 0, high))
+        guess = int(np.searchsorted(RADII, 0.25 - np.log10(self.request.tolerance)))
         while low <= high:
-            trial = self.measure(family[guess])
+            at = int(np.clip(guess, low, high))
+            trial = self.measure(family[at])
             if self.meets(trial):
-                best, high = trial, guess - 1
+                best, high = trial, at - 1
             else:
-                low = guess + 1
-            guess = (low + high) // 2
+                low = at + 1
+            excess = (trial.divergence + self.n_errors * trial.error) / (self.share * self.request.tolerance)
+            steps = np.log10(max(excess, 1e-12)) / STEP
+            guess = at + int(np.ceil(steps) if steps > 0 else np.floor(steps))
         return best or self.closest()
 
-    def _spacing(self, radius: float, ratio: float = 0.5) -> float:
+    def _spacing(self, radius: float, ratio: float = RATIO) -> float:
         return self.request.spacing if self.request.spacing is not None else round(ratio * radius, 2)
 
     def _variations(self, best: Trial) -> Iterable[Candidate | None]:
@@ -219,10 +227,10 @@ class RadiusSearch(Measurements):
         assert radius is not None
         for ratio, larger, richness in (
             (0.7, 0.0, 1.1),
-            (0.7, 0.5, 1.1),
-            (0.5, 0.0, 0.85),
-            (0.6, 0.0, 1.3),
-            (0.7, 0.5, 0.9),
+            (0.7, 0.25, 1.1),
+            (0.6, 0.25, 0.9),
+            (0.5, 0.0, 0.9),
+            (0.8, 0.25, 1.3),
         ):
             yield self.candidate(self._spacing(radius + larger, ratio), radius + larger, richness)
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..common.arrays import column_range, stable_order
 from ..common.memory import batches
 from ..common.types import Floats, Integers
 
@@ -27,14 +28,14 @@ class Cells(NamedTuple):
     @classmethod
     def of(cls, X: Floats, side: float) -> Cells | None:
         """Sort points (n, d), at least one; None where the lattice has more cells than can be counted."""
-        low = X.min(axis=0)
-        extent = np.floor((X.max(axis=0) - low) / side) + 1
+        low, high = column_range(X)
+        extent = np.floor((high - low) / side) + 1
         if not np.prod(extent) < 2.0**62:
             return None
         numbers = extent.astype(np.int64)
         keys = keys_of(X, low, side, numbers)
         order = stable_order(keys)
-        return cls(order, X[order], keys[order], low, side, numbers)
+        return cls(order, X.take(order, axis=0), keys[order], low, side, numbers)
 
     def within(self, places: Floats, radius: float) -> list[Integers]:
         """Points within a radius of each place (m, d), by their number before they were sorted."""
@@ -43,6 +44,18 @@ class Cells(NamedTuple):
             owner, rows = self._within(places[batch], radius)
             counts = np.bincount(owner, minlength=batch.stop - batch.start)
             result += np.split(self.order[rows], np.cumsum(counts)[:-1])
+        return result
+
+    def distances(self, places: Floats, k: int, radius: float) -> Floats:
+        """Distance from each place (m, d) to its `k`-th nearest point; infinite where it is not within the radius."""
+        result = np.full(len(places), np.inf)
+        for batch in batches(len(places), _PLACES_AT_ONCE):
+            owner, rows = self._within(places[batch], radius)
+            squares = np.sum((self.X.take(rows, axis=0) - places[batch].take(owner, axis=0)) ** 2, axis=1)
+            order = np.lexsort((squares, owner))
+            counts = np.bincount(owner, minlength=batch.stop - batch.start)
+            enough = np.flatnonzero(counts >= k)
+            result[batch.start + enough] = np.sqrt(squares[order[(np.cumsum(counts) - counts)[enough] + k - 1]])
         return result
 
     def _within(self, places: Floats, radius: float) -> tuple[Integers, Integers]:
@@ -67,19 +80,8 @@ class Cells(NamedTuple):
         lengths = stop - start
         rows = np.repeat(start - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
         owner = np.repeat(place, lengths)
-        near = np.sum((self.X[rows] - places[owner]) ** 2, axis=1) <= radius**2
+        near = np.sum((self.X.take(rows, axis=0) - places.take(owner, axis=0)) ** 2, axis=1) <= radius**2
         return owner[near], rows[near]
-
-
-def stable_order(keys: Integers) -> Integers:
-    """Order (n,) of numbers (n,) from 0 on, equal ones as they were: as a stable `argsort`, but in time linear in n."""
-    order: Integers = np.argsort((keys & 0xFFFF).astype(np.uint16), kind="stable")  # which counts
-    digit = 16
-    while len(keys) and int(keys.max()) >> digit:
-        digits = ((keys >> digit) & 0xFFFF).astype(np.uint16)
-        order = order[np.argsort(digits[order], kind="stable")]
-        digit += 16
-    return order
 
 
 def keys_of(X: Floats, low: Floats, side: float, extent: Integers) -> Integers:

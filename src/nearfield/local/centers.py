@@ -10,7 +10,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 from sklearn.cluster import MiniBatchKMeans
 
-from ..common.arrays import Array, like, namespace, on_host
+from ..common.arrays import Array, column_range, like, namespace, on_host, stable_order
 from ..common.types import Booleans, Floats, Integers
 
 
@@ -84,7 +84,7 @@ class Lattice:
     @classmethod
     def covering(cls, X: Floats, threshold: float) -> Lattice:
         """Lattice whose cells reach no farther than `threshold` from their middles, with the data in whole cells."""
-        return cls.covering_box(X.min(axis=0), X.max(axis=0), lambda: np.median(X, axis=0), threshold)
+        return cls.covering_box(*column_range(X), lambda: np.median(X, axis=0), threshold)
 
     @classmethod
     def covering_box(cls, low: Floats, high: Floats, median: Callable[[], Floats], threshold: float) -> Lattice:
@@ -129,15 +129,15 @@ def sorted_groups(rows: Integers) -> tuple[Integers, Integers]:
     keys = _keys(rows)
     if keys is None:
         _, keys = group_rows(rows)
-    order = np.argsort(keys, kind="stable")
+    order = stable_order(keys)
     keys = keys[order]
     return order, np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
 
 
 def _keys(rows: Integers) -> Integers | None:
     """One number per row (n, d), in the order of the rows; None where there are too many for that."""
-    low = rows.min(axis=0)
-    extent = (rows.max(axis=0) - low).astype(np.float64) + 1
+    low, high = column_range(rows)
+    extent = (high - low).astype(np.float64) + 1
     if not np.prod(extent) < 2.0**62:
         return None
     keys = np.zeros(len(rows), dtype=np.int64)
@@ -252,6 +252,6 @@ def place(
         return Placement(greedy_net(X, spacing, rng), spacing, lattice)
     cells = lattice.cells(X)
     order, starts = sorted_groups(cells)
-    points = X[order]
+    points = X.take(order, axis=0)
     middles = 0.5 * (np.minimum.reduceat(points, starts) + np.maximum.reduceat(points, starts))
     return Placement(middles, spacing, lattice, cells[order[starts]])

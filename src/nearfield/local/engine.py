@@ -22,6 +22,7 @@ from ..solvers.kernel_space import KernelSpace
 from . import ensemble, fast, graded, many_targets
 from .centers import Placement
 from .model import MANY_TARGETS, LocalModel
+from .model_stack import ModelStack
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
@@ -197,4 +198,6 @@ class RaggedEngine:
 
     def n_kernel_space(self, models: Sequence[LocalModel]) -> int:
         """See `Engine`."""
+        if isinstance(models, ModelStack):
+            return 0
         return sum(isinstance(model, KernelSpace) for model in models)

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..common.arrays import stable_order
 from ..common.memory import batches
 from ..common.threads import single_threaded_blas, thread_map
 from ..common.types import Booleans, Floats, Integers
 from . import blending
-from .cells import MAX_COLUMNS, Cells, keys_of, stable_order
+from .cells import MAX_COLUMNS, Cells, keys_of
 from .centers import Placement
 from .model import LocalModel
 from .model_stack import ModelStack, forms_of
@@ -109,7 +110,7 @@ def fit(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) -> S
     cross, coefficients = (np.empty((C, D, k)) for _ in range(2))
     targets, log_weight, failed = np.empty((C, k, k)), np.empty(C), np.empty(C, dtype=bool)
     results = (sums.reshape(C, *tables.shape), cross, targets, log_weight, coefficients, polynomials, failed)
-    y, noise = data.y[cells.order], data.noise[cells.order]
+    y, noise = data.y.take(cells.order, axis=0), data.noise[cells.order]
     lower = np.tril_indices(D)
     index, factor = moments.index[lower].astype(np.int32), moments.factor[lower]
 

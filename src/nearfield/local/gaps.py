@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from ..common.types import Booleans, Floats
+from .neighbourhoods import TrainingSet
 
 MAX_COLUMNS = 3  # beyond, nearly every place between two points is far from all
 TYPICAL = 2000  # points whose distances to their neighbours tell what is usual
@@ -18,41 +18,35 @@ FAR = 0.95  # times the usual distance, beyond which a place is in a gap
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Training points (n, d), and places (m, d) where predictions will be asked for, if they are known.
+    """Training points, and places (m, d) where predictions will be asked for, if they are known.
 
-    `index` is one of the points, where there is one. `onto` brings places between the data to the surface that the
-    data lie on, where they do.
+    `onto` brings places between the data to the surface that the data lie on, where they do.
     """
 
-    X: Floats
+    data: TrainingSet
     named: Floats | None = None
-    index: cKDTree | None = None
     onto: Callable[[Floats], Floats] | None = None
-
-    @cached_property
-    def _tree(self) -> cKDTree:
-        return cKDTree(self.X) if self.index is None else self.index
 
     @cached_property
     def usual_distance(self) -> float:
         """Distance to the nearest point that nearly all training points have."""
-        some = self.X[:: max(len(self.X) // TYPICAL, 1)]
-        k = min(2, len(self.X))
-        distances = self._tree.query(some, [k])[0][:, 0]
-        while not distances.any() and k < len(self.X):  # points that were measured several times
-            k = min(2 * k, len(self.X))
-            distances = self._tree.query(some, [k])[0][:, 0]
+        some = self.data.X[:: max(len(self.data.X) // TYPICAL, 1)]
+        k = min(2, len(self.data.X))
+        distances = self.data.distances(some, k)
+        while not distances.any() and k < len(self.data.X):  # points that were measured several times
+            k = min(2 * k, len(self.data.X))
+            distances = self.data.distances(some, k)
         return float(np.quantile(distances[distances > 0], 0.95)) if distances.any() else 0.0
 
     def are_gaps(self, places: Floats) -> Booleans:
         """Whether each place (m, d) is farther from the data than they are from one another."""
-        result: Booleans = self._tree.query(places)[0] > FAR * self.usual_distance
+        result: Booleans = self.data.distances(places) > FAR * self.usual_distance
         return result
 
     def near_data(self, n: int, rng: np.random.RandomState) -> Floats:
         """At most `n` of the places named that are not in gaps."""
         if self.named is None:
-            return self.X[:0]
+            return self.data.X[:0]
         places = self.named[rng.choice(len(self.named), min(len(self.named), 50 * n), replace=False)]
         result: Floats = places[~self.are_gaps(places)][:n]
         return result
@@ -61,11 +55,11 @@ class Places:
         """At most `n` places in gaps: of those named, or between data; none where there are none."""
         if self.named is not None:
             places = self.named[rng.choice(len(self.named), min(len(self.named), 50 * n), replace=False)]
-        elif self.X.shape[1] > MAX_COLUMNS:
-            return self.X[:0]
+        elif self.data.X.shape[1] > MAX_COLUMNS:
+            return self.data.X[:0]
         else:
             # On lines between two points: inside of what the data enclose, wherever they have a gap.
-            first, second = (self.X[rng.randint(len(self.X), size=50 * n)] for _ in range(2))
+            first, second = (self.data.X[rng.randint(len(self.data.X), size=50 * n)] for _ in range(2))
             places = first + rng.uniform(size=(50 * n, 1)) * (second - first)
             places = places if self.onto is None else self.onto(places)
         found = places[self.are_gaps(places)]

@@ -143,7 +143,10 @@ class FramedArrays:
 
     def choose(self, request: LocalRequest, rng: np.random.RandomState, exact_mean: bool) -> Choice:
         """See `FramedData`."""
-        limit = np.inf if exact_mean or not request.is_free else self._cost_of_mean
+        limit = np.inf
+        # With one scale, nobody asks for it but the exact process.
+        if (self.kernel.n_scales > 1 or len(self.data.X) <= choices.EXACT_FALLBACK_UP_TO) and request.is_free:
+            limit = np.inf if exact_mean else self._cost_of_mean
         y = self._targets[:, -self.data.y.shape[1] :]
         left = replace(self.data, y=np.column_stack([y[:, : -1 - self.n_drift], y[:, -1]]) if self.n_drift else y)
         places = None if request.places is None else self.frame.points(request.places)
@@ -158,7 +161,7 @@ class FramedArrays:
     def place(self, request: LocalRequest, choice: Choice, rng: np.random.RandomState) -> tuple[Placement, float]:
         """See `FramedData`."""
         X = self.data.X
-        placement = placing.place_centers(request, choice.candidate, self.frame, X, rng)
+        placement = placing.place_centers(request, choice.candidate, self.frame, X, rng, self.data.grid)
         return placement, placing.share_covered(request, placement, X)
 
     def fit(self, request: LocalRequest, candidate: Candidate, placement: Placement) -> LocalPredictor:

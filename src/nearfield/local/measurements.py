@@ -91,7 +91,7 @@ class Measurements:
     @cached_property
     def places(self) -> Places:
         """Where predictions are asked for."""
-        return Places(self.data.X, self.request.places, self.data.index(), self.request.onto)
+        return Places(self.data, self.request.places, self.request.onto)
 
     def search_gaps(self, candidate: Candidate) -> tuple[Candidate, Trial | None]:
         """The candidate, or one that does more in gaps of the data, and what was measured there; None without gaps."""
@@ -214,6 +214,8 @@ def _count(probed: Sequence[Probed]) -> int:
 
 
 def _shared_out(n: int, n_groups: int, rng: np.random.RandomState) -> list[Integers]:
-    """The numbers below `n` in random groups of one size; all of them in each group where they are too few."""
-    order = rng.permutation(n)
-    return [order[i::n_groups] for i in range(n_groups)] if n >= 2 * n_groups else [order] * n_groups
+    """The numbers below `n` in random groups of about one size; all of them in each where they are too few."""
+    if n < 10 * n_groups:
+        return [np.arange(n)] * n_groups
+    group = rng.randint(n_groups, size=n, dtype=np.uint8)
+    return [np.flatnonzero(group == i) for i in range(n_groups)]

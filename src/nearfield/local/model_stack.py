@@ -24,6 +24,11 @@ class ModelStack(Sequence[MomentModel]):
     log_weight: Floats  # (C,)
     n: Integers  # (C,)
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory taken."""
+        return sum(each.nbytes for each in vars(self).values())
+
     def __len__(self) -> int:
         return len(self.coefficients)
 

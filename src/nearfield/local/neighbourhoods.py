@@ -14,9 +14,11 @@ from sklearn.neighbors import KDTree
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from .cells import MAX_COLUMNS, Cells
+from .centers import Placement, place
 
 CELL = 1.0  # length scales: side of the cells
 MANY = 50_000  # points, from where on trees are made only if they must be
+WIDER = 4  # times that the distance to the nearest points is looked for in a wider circle
 FEW = 2000  # centres whose neighbours are found without one
 SIMILAR = 1.5  # ratio of scales, up to which two Gaussians measure distances alike
 
@@ -90,6 +92,14 @@ class TrainingSet:
                     self.indices[key] = make()
         return self.indices[key]
 
+    def grid(self, spacing: float) -> Placement:
+        """Centres in the cells of a lattice, made once for each spacing."""
+        grid: Placement = self._made(
+            b"grid" + np.float64(spacing).tobytes(),
+            lambda: place("grid", self.X, spacing, None, np.random.RandomState(0)),  # nothing is random in it
+        )
+        return grid
+
     def within(self, centers: Floats, radius: float) -> list[Integers]:
         """Points within `radius` of each centre."""
         if len(self.X) >= MANY and b"tree" not in self.indices and self.cells is not None:
@@ -132,6 +142,26 @@ class TrainingSet:
         # Of many points, the quicker way to make one; queries take a little longer.
         quick = {"balanced_tree": False, "compact_nodes": False} if len(self.X) >= MANY else {}
         return self._made(key, lambda: cKDTree(self.X if unit is None else self.X / unit, **quick))
+
+    def distances(self, places: Floats, k: int = 1) -> Floats:
+        """Distance from each place (m, d) to its `k`-th nearest point, `k` at most the number of points."""
+        result, left = np.full(len(places), np.inf), np.arange(len(places))
+        if len(self.X) >= MANY and b"" not in self.indices and self.cells is not None:
+            radius = self._usual_spacing * (1.0 + k ** (1 / self.X.shape[1]))
+            for _ in range(WIDER):
+                result[left] = self.cells.distances(places[left], k, radius)
+                left = left[np.isinf(result[left])]
+                radius *= 2.0
+        if len(left):
+            result[left] = self.index().query(places[left], [k])[0][:, 0]
+        return result
+
+    @property
+    def _usual_spacing(self) -> float:
+        """Side of a cube that holds one point, were they even over the box that they are in."""
+        assert self.cells is not None
+        n_cells = float(np.prod(self.cells.extent, dtype=np.float64))
+        return float(self.cells.side * (n_cells / len(self.X)) ** (1 / self.X.shape[1]))
 
     def nearest(self, centers: Floats, count: int) -> Integers:
         """The `count` nearest points of each centre, or all there are, the nearest first: (C, count)."""

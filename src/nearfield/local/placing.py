@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.spatial import cKDTree
 
@@ -19,13 +21,17 @@ def place_centers(
     frame: Frame,
     X: Floats,
     rng: np.random.RandomState,
+    grid: Callable[[float], Placement] | None = None,
 ) -> Placement:
-    """Centres for points `X` (n, d) in length scales."""
+    """Centres for points `X` (n, d) in length scales; `grid` gives those of a lattice, which may be there already."""
     plan = candidate.plan
     if plan.is_exact:  # all models would be the same
         return Placement(centers.middle(X)[None], None, None)
     kind = request.centers_in(frame)
     if plan.count is None:
+        is_grid = isinstance(kind, str) and (kind == "grid" or (kind == "auto" and X.shape[1] <= 3))
+        if grid is not None and is_grid and candidate.finite_spacing is not None:
+            return grid(candidate.finite_spacing)
         return centers.place(kind, X, candidate.finite_spacing, request.n_centers, rng)
     if candidate.near is None and request.are_spaced:  # each test point will be one
         return Placement(X[:0], None, None)

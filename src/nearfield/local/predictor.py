@@ -21,6 +21,7 @@ from .centers import Placement
 from .depth import CellModel, Depth, fit_cells
 from .engine import MEMORY_SHARE, Engine, RaggedEngine
 from .model import from_sums
+from .model_stack import ModelStack
 from .moments import MomentModel, MomentSums
 from .neighbourhoods import TrainingSet
 from .plan import Plan
@@ -68,6 +69,8 @@ class Predictor:
     @property
     def n_bytes(self) -> int:
         """Memory taken."""
+        if isinstance(self.models, ModelStack):
+            return self.models.n_bytes
         return sum(model.n_bytes for model in self.models)
 
     @property

@@ -16,13 +16,14 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.spatial import cKDTree
+from sklearn.utils.random import sample_without_replacement
 
 from .. import metrics
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..features import taylor
 from ..kernels import Kernel
-from . import blending, centers
+from . import blending
 from .centers import Placement, group_rows
 from .choices import Candidate
 from .features import LocalFeatures
@@ -34,7 +35,8 @@ MAX_ROWS = 1200  # of a neighbourhood around a probe,
 MAX_AVERAGES = 700  # and where they can be averaged, which loses less
 FINER = 20  # times that the cells of averages may be made smaller
 MAX_AVERAGED_COLUMNS = 3  # up to which neighbours are averaged where they are many
-PROBES_PER_NEIGHBOURHOOD = 6
+PROBES_PER_NEIGHBOURHOOD = 10
+AROUND = 1.5  # length scales, within which they are
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,13 +228,16 @@ class ProbeNeighbourhood:
         """The same by the models of a cell and of those around it, on a lattice."""
         d = len(center)
         steps = np.array(list(product((0.0, -1.0, 1.0), repeat=d))) * 2 * candidate.spacing / d**0.5
-        centers = self._on_surface(center + steps)
+        return self._shared(candidate.plan, self._on_surface(center + steps), places)
+
+    def _shared(self, plan: Plan, centers: Floats, places: Floats) -> tuple[Floats, Floats]:
+        """Answers at places by the models around centres (C, d) together."""
         distances = np.sqrt(np.sum((places[:, None] - centers) ** 2, axis=2))
         weights = blending.weights_by_distance(distances)
         mean, variance = np.zeros((len(places), self.mean.shape[1])), np.zeros(len(places))
         for j in np.flatnonzero(weights.any(axis=0)):
             own = np.flatnonzero(weights[:, j])
-            answers = self._answers_of(candidate.plan, centers[j], places[own])
+            answers = self._answers_of(plan, centers[j], places[own])
             mean[own] += weights[own, j, None] * answers[0]
             variance[own] += weights[own, j] * answers[1]
         return mean, variance
@@ -300,8 +305,8 @@ def draw_probes(
     allowed = np.zeros(len(data.X), dtype=bool)
     allowed[rows] = True
     drawn = []
-    for row in rng.choice(rows, min(n, len(rows)), replace=False):
-        (near,) = data.within(data.X[row][None], 1.0)
+    for row in rows[sample_without_replacement(len(rows), min(n, len(rows)), random_state=rng)]:
+        (near,) = data.within(data.X[row][None], AROUND)
         near = near[near != row]
         limit = int(len(near) * n_per_row) // 20  # few enough not to thin out the data around
         near = near[allowed[near]]
@@ -372,9 +377,14 @@ class GapNeighbourhood(ProbeNeighbourhood):
                 center = lattice.middles(lattice.indices(self.origin[None]))[0] - self.origin
         return [Cell(center, np.array([0]), 1.0)]
 
-    def divergence(self, candidate: Candidate, blended: bool = False) -> float:  # noqa: ARG002
-        """See `ProbeNeighbourhood`; by one centre alone, which is the worse case."""
-        return super().divergence(candidate, False)
+    def _blended(self, candidate: Candidate, center: Floats, places: Floats) -> tuple[Floats, Floats]:
+        """See `ProbeNeighbourhood`; by the real centres, or by one alone in a cell that will be opened."""
+        placement, index = self.placed(candidate.spacing)
+        nearest, _ = index.query(self.origin)
+        if nearest > candidate.spacing:
+            return self._answers_of(candidate.plan, center, places)
+        near = index.query_ball_point(self.origin, blending.CLOSE * max(nearest, blending.TINY))
+        return self._shared(candidate.plan, placement.centers[near] - self.origin, places)
 
 
 def gap_neighbourhoods(
@@ -393,7 +403,7 @@ def gap_neighbourhoods(
 
     @cache
     def placed(spacing: float) -> tuple[Placement, cKDTree]:
-        placement = centers.place("grid", data.X, spacing, None, np.random.RandomState(0))
+        placement = data.grid(spacing)
         return placement, cKDTree(placement.centers)
 
     def make(i: int) -> ProbeNeighbourhood:
