@@ -22,6 +22,7 @@ from .depth import CellModel, Depth, fit_cells
 from .engine import MEMORY_SHARE, Engine, RaggedEngine
 from .model import from_sums
 from .moments import MomentModel, MomentSums
+from .nearest_variances import nearest_variances
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
@@ -117,6 +118,10 @@ class Predictor:
         mean[near], variance[near] = self._by_centers(X[near], owner[near], with_variance)
         mean[away], variance[away] = self._in_holes(X[away], with_variance)
         return mean, variance
+
+    def variances_alone(self, X: Array) -> Array | None:  # noqa: ARG002
+        """Variances (m,) where they are quicker to be had without means; None where they are not."""
+        return None
 
     def predict_blended(self, X: Array, with_variance: bool) -> tuple[Array, Array]:
         """The same, but continuous: weighted over all centres that are near."""
@@ -374,6 +379,13 @@ class LocalPredictor(Predictor):
         some = centers[:: max(len(centers) // 1000, 1)]
         counts = self.engine.count_neighbours(self.plan, self.data, some)
         return int(np.median(np.asarray(counts.tolist())))
+
+    def variances_alone(self, X: Array) -> Array | None:
+        """See `Predictor`."""
+        by_nearest = self.plan.count is not None and self.plan.radius is None and len(self.placement.centers) == 0
+        if not by_nearest or not isinstance(self.engine, RaggedEngine) or len(self.data.X) == 0:
+            return None
+        return nearest_variances(self.plan, self.data, X, self.engine.n_jobs)
 
     def _in_reach(self, X: Array) -> Array:
         radius, spacing = self.plan.radius, self.placement.spacing
