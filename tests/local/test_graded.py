@@ -36,9 +36,9 @@ def box_of(X, longest=3.0):
     return graded.covering_box(X, np.array([[1.0], [longest]]))
 
 
-def all_cells(X, count=COUNT, near=NEAR, places=None):
+def all_cells(X, count=COUNT, near=NEAR):
     low, high = box_of(X)
-    return graded.cells(low, high, cKDTree(X), count, near, 1, places)
+    return graded.cells(low, high, cKDTree(X), count, near, 1)
 
 
 def shapes_of(low, high, smallest):
@@ -76,7 +76,7 @@ def random_places(X, n=300, seed=1):
 def test_cells_cover_the_box_without_overlap(name):
     X = points(name)
     low, high = box_of(X)
-    middles, halves, _ = all_cells(X)
+    middles, halves = all_cells(X)
     widths = widths_of(halves, low, high)
     assert np.prod(widths, axis=1).sum() == pytest.approx(np.prod(high - low), rel=1e-9)
     places = random_places(X)
@@ -88,17 +88,16 @@ def test_cells_cover_the_box_without_overlap(name):
 def test_places_are_told_the_cell_they_are_in(name):
     X = points(name)
     low, high = box_of(X)
-    middles, halves, _ = all_cells(X)
+    middles, halves = all_cells(X)
     places = np.concatenate([random_places(X), X[:50], [low, high]])
-    followed, followed_halves, owner = all_cells(X, places=places)
-    assert owner.shape == (len(places),)
-    widths = widths_of(followed_halves, low, high)
-    assert np.all(np.abs(places - followed[owner]) <= 0.5 * widths[owner] * (1 + 1e-9) + 1e-12)
-    # They are among all cells, and each holds a place.
-    distances, number = cKDTree(middles).query(followed)
+    own, own_halves = graded.cells_of(low, high, cKDTree(X), COUNT, NEAR, places)
+    assert own.shape == places.shape
+    widths = widths_of(own_halves, low, high)
+    assert np.all(np.abs(places - own) <= 0.5 * widths * (1 + 1e-9) + 1e-12)
+    # They are among all cells.
+    distances, number = cKDTree(middles).query(own)
     np.testing.assert_allclose(distances, 0.0, atol=1e-12)
-    np.testing.assert_allclose(halves[number], followed_halves, rtol=1e-12)
-    assert len(np.unique(owner)) == len(followed)
+    np.testing.assert_allclose(halves[number], own_halves, rtol=1e-12)
 
 
 @pytest.mark.parametrize("count", [5, 20, 60])
@@ -106,7 +105,7 @@ def test_places_are_told_the_cell_they_are_in(name):
 def test_cells_are_as_large_as_the_rule_allows(name, count):
     X = points(name)
     low, high = box_of(X)
-    middles, halves, _ = all_cells(X, count)
+    middles, halves = all_cells(X, count)
     tree, k = cKDTree(X), min(count, len(X))
 
     def allowed(middles):
@@ -127,7 +126,7 @@ def test_cells_are_as_large_as_the_rule_allows(name, count):
 
 def test_cells_are_small_where_data_are_dense_and_large_in_gaps():
     X = points("a hole")
-    middles, halves, _ = all_cells(X)
+    middles, halves = all_cells(X)
     r = np.linalg.norm(middles - 5, axis=1)
     inside = np.all(np.abs(middles - 5) < 4, axis=1)
     assert halves[r < 1].min() > halves[inside & (r > 3.2)].max()
@@ -136,7 +135,7 @@ def test_cells_are_small_where_data_are_dense_and_large_in_gaps():
 @pytest.mark.parametrize("name", ["one place", "few places", "duplicates"])
 @pytest.mark.parametrize("count", [3, 20, 1000])
 def test_points_at_the_same_place_end_the_halving(name, count):
-    middles, halves, _ = all_cells(points(name), count)
+    middles, halves = all_cells(points(name), count)
     assert np.all(halves > 0.4 * graded.SMALLEST)
     assert len(middles) <= 400 * len(np.unique(points(name), axis=0))
 
@@ -156,7 +155,7 @@ def test_the_box_holds_the_data_and_what_they_say_much_about(name):
 
 
 def placement_of(X):
-    middles, halves, _ = all_cells(X)
+    middles, halves = all_cells(X)
     return Placement(middles, None, None, sizes=halves)
 
 

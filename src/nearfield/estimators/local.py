@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..common import memory
 from ..common.arrays import as_doubles, is_tensor, like
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
@@ -29,10 +28,10 @@ from ..local.in_memory import InMemory
 from ..local.predictor import LocalPredictor, Predictor
 from ..local.sampling import bytes_per_function, draw
 from ..reporting.report import Report
-from ..streaming.fit import SourceData, take_in
+from ..streaming.fit import SourceData, all_rows, take_in
 from ..streaming.inputs import as_source
 from ..streaming.output import check_fitted_on, predict_source
-from ..streaming.passes import Passes, Sample
+from ..streaming.passes import Passes
 from ..streaming.source import ArraySource, Source
 from .area_groups import Groups
 from .columns import is_plain_mean
@@ -379,19 +378,14 @@ class LocalGPRegressor(LearntNoise):
         sampled = take_sample(self, passes, spawn(self.random_state, "source"))
         clock.lap("sample")
         if sampled.n > source.sample_size and self._needs_all_rows():
-            memory.require(
-                8.0 * sampled.n * (12 * self.n_features_in_ + 40),
-                f"A local model of {sampled.n} samples and several length scales",
-                "With n_scales=1, or spacing, radius and features given, a source is never in memory as a whole.",
-            )
-            sampled = passes.run(Sample(sampled.n, 0), "rows")
+            sampled = all_rows(passes, sampled)
             clock.lap("rows")
         if len(sampled.rows) == sampled.n:
             rows = sampled.rows
             return self._data_of(rows.X, rows.targets, rows.weights)
         if isinstance(self.centers, str) and self.centers == "test":
             raise ValueError("centers='test' needs all training points at prediction, which a source does not keep.")
-        return SourceData(passes, sampled)
+        return SourceData(passes, sampled, may_hold=local_request(self).is_free)
 
     def _needs_all_rows(self) -> bool:
         """Whether neighbourhoods are to be found for several length scales, which takes all points at once."""

@@ -43,14 +43,11 @@ def learn_hyperparameters(
 ) -> Learned:
     """Learn all hyperparameters that are not given from arrays; for these see `LearningData`.
 
-    Where they are a sample of a stream, `make_blocks` gives blocks of the whole stream. The number of scales, where it
-    is to be learnt, is then 1: local models of several need points that a stream does not keep.
+    Where they are a sample of a stream, `make_blocks` gives blocks of the whole stream.
     """
     data = LearningData(X, y, weights, drift=drift)
-    if make_blocks is not None:
-        request = replace(request, n_scales=request.n_scales or 1)
-        if request.n_scales == 1 and not request.fixed.is_complete:
-            data = replace(data, blocks=make_blocks())
+    if make_blocks is not None and not request.fixed.is_complete:
+        data = replace(data, blocks=make_blocks())
     return learn(data, request, rng)
 
 

@@ -9,21 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..common import memory
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
+from ..solvers.kernel_space import KernelSpace
 from . import graded
 from .choices import ALWAYS_EXACT_UP_TO, Candidate, Choice, Request, Trial, without_measuring
-from .depth import Depth, fit_cell
+from .depth import Depth, fit_cell, fit_cells
 from .gaps import MAX_COLUMNS
 from .measurements import Measurements
 from .neighbourhoods import TrainingSet, metrics_of
-from .plan import Plan
+from .plan import Plan, kernel_cost
 from .probes import Cell, NeighbourhoodSample, ProbeNeighbourhood
+from .quick_whitening import serves
 
 COUNTS = (30, 50, 75, 100, 150, 200, 300, 400, 600, 800)
 MOST_POINTS = (400, 800, 1600)  # of the reference around a probe: more where twice the neighbours found are not in it
@@ -35,6 +39,8 @@ STILL_TOLERATED = 10.0  # times the tolerance, of an estimate that is on the saf
 PER_MODEL = 1e6  # operations worth of calls
 NEIGHBOURHOODS, PROBES = 48, 3  # among the data
 PLACES, FEWEST_NAMED = 128, 24  # elsewhere
+CELLS_AT_ONCE = 4  # in gaps, that a thread takes
+SINGLE_FROM = 1e-5  # tolerance, from where on references may be in single precision
 
 
 def choose(
@@ -44,11 +50,44 @@ def choose(
     n_jobs: int | None,
     rng: np.random.RandomState,
     progress: Callable[[str, float, float], None] | None = None,
+    kept: dict[str, Any] | None = None,
 ) -> Choice:
-    """Fewest neighbours that meet the tolerance at the probes, or the exact process where that is cheaper."""
+    """Fewest neighbours that meet the tolerance at the probes, or the exact process where that is cheaper.
+
+    Probes are put into `kept`, where there is one, and found there when the same data are asked for something else.
+    """
     if len(data.X) <= ALWAYS_EXACT_UP_TO:
         return without_measuring(kernel, len(data.X))
-    return NumberSearch(kernel, data, request, n_jobs, rng, progress).choose(may_be_exact=True)
+    return NumberSearch(kernel, data, request, n_jobs, rng, progress, kept=kept).choose(may_be_exact=True)
+
+
+class Located(NamedTuple):
+    """Cells that some places are in: middles (m, d), half diagonals (m,), and how many points they hold (m,)."""
+
+    middles: Floats
+    halves: Floats
+    n_points: Floats
+
+
+Locate: TypeAlias = Callable[[int, float | None], Located]
+"""From a number of neighbours and `near` (see `graded.cells`) to the cells of all places."""
+
+
+def locator(kernel: Kernel, data: TrainingSet, places: Floats) -> Locate:
+    """Finds the cells of places (m, d), and remembers them."""
+    low, high = graded.covering_box(data.X, kernel.length_scales)
+    inside = np.clip(places, low, high)
+
+    @cache
+    def locate(count: int, near: float | None) -> Located:
+        if near is None:  # each place is its own centre
+            return Located(places, np.zeros(len(places)), np.ones(len(places)))
+        middles, halves = graded.cells_of(low, high, data.index(), count, near, inside)
+        # A cell that is nearly cubic has the volume of a ball of so much less than half its diagonal.
+        held = data.index().query_ball_point(middles, 0.8 * halves, return_length=True) if len(middles) else halves
+        return Located(middles, halves, np.maximum(held, 1.0))
+
+    return locate
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,50 +101,63 @@ class NearestNeighbourhood(ProbeNeighbourhood):
     own : slice
         Which of the places that are located are the probes.
     locate : callable
-        From a number of neighbours and `near` (see `graded.cells`) to the cells of all places: middles (p, d) and half
-        diagonals (p,).
-    deepest : list of one int
-        Most neighbours that a cell has taken so far.
+        See `Locate`.
+    answers : dict
+        Means (m, k + 1) and variances (m,) at the probes by the candidates measured so far.
     """
 
     origin: Floats
     own: slice
-    locate: Callable[[int, float], tuple[Floats, Floats]]
-    deepest: list[int] = field(default_factory=lambda: [0])
+    locate: Locate
+    answers: dict[Any, tuple[Floats, Floats]] = field(default_factory=dict)
 
-    def _cells(self, candidate: Candidate) -> tuple[Floats, Floats]:
-        """Middles (m, d) of the cells of the probes, relative to the first, and their half diagonals (m,)."""
-        count = candidate.plan.count
-        assert count is not None
-        if candidate.near is not None:
-            middles, halves = self.locate(count, candidate.near)
-            return middles[self.own] - self.origin, halves[self.own]
-        return self.probes, np.zeros(len(self.probes))  # each place is its own centre
+    def _located(self, candidate: Candidate) -> Located:
+        """Cells of the probes."""
+        assert candidate.plan.count is not None
+        return Located(*(each[self.own] for each in self.locate(candidate.plan.count, candidate.near)))
 
     def cells(self, candidate: Candidate) -> Iterator[Cell]:
         """The cell that each probe falls into."""
-        for i, (middle, half) in enumerate(zip(*self._cells(candidate), strict=True)):
-            # A cell that is nearly cubic has the volume of a ball of so much less than half its diagonal.
-            in_cell = float(np.sum(np.sum((self.sample.X - middle) ** 2, axis=1) <= (0.8 * half) ** 2))
-            yield Cell(middle, np.array([i]), max(in_cell, 1.0))
+        located = self._located(candidate)
+        for i, (middle, in_cell) in enumerate(zip(located.middles, located.n_points, strict=True)):
+            yield Cell(middle - self.origin, np.array([i]), float(in_cell))
+
+    @cached_property
+    def _orders(self) -> dict[bytes, Integers]:
+        return {}
 
     def _order(self, candidate: Candidate, middle: Floats) -> Integers:
         """Rows in the order in which they are taken for neighbours of a place."""
-        units = metrics_of(candidate.plan.kernel) if candidate.near is None else [np.ones(len(middle))]
-        distances = [np.sum(((self.sample.X - middle) / unit) ** 2, axis=1) for unit in units]
-        ranks = [np.argsort(np.argsort(each, kind="stable"), kind="stable") for each in distances]
-        return np.argsort(np.min(ranks, axis=0), kind="stable")
+        key = middle.tobytes()
+        if key not in self._orders:
+            units = metrics_of(candidate.plan.kernel) if candidate.near is None else [np.ones(len(middle))]
+            distances = [np.sum(((self.sample.X - middle) / unit) ** 2, axis=1) for unit in units]
+            order = np.argsort(distances[0], kind="stable")
+            if len(units) > 1:
+                ranks = [np.argsort(np.argsort(each, kind="stable"), kind="stable") for each in distances]
+                order = np.argsort(np.min(ranks, axis=0), kind="stable")
+            self._orders[key] = order
+        return self._orders[key]
 
     def cost(self, candidate: Candidate) -> float:
         """See `ProbeNeighbourhood`; each model costs something of its own."""
-        in_cell = np.array([cell.n_points for cell in self.cells(candidate)])
-        return super().cost(candidate) + float(np.mean(PER_MODEL / in_cell))
+        assert candidate.plan.count is not None
+        n = min(candidate.plan.count, len(self.sample.X))
+        return float(np.mean(_cost(candidate.plan.kernel.n_scales, n, self._located(candidate).n_points)))
 
     def divergence(self, candidate: Candidate, blended: bool = False) -> float:  # noqa: ARG002
         """See `ProbeNeighbourhood`; cells take as many neighbours as their depth asks for."""
-        sample = self.sample
+        key = key_of(candidate)
+        if key not in self.answers:
+            self.answers[key] = self._asked(candidate)
+        mean, variance = self.answers[key]
+        mean = self.mean if candidate.exact_mean else mean
+        return float(np.mean(self._divergences(np.arange(len(mean)), mean, variance)))
+
+    def _asked(self, candidate: Candidate) -> tuple[Floats, Floats]:
+        sample, located = self.sample, self._located(candidate)
         mean, variance = np.empty_like(self.mean), np.empty_like(self.variance)
-        for i, (middle, half) in enumerate(zip(*self._cells(candidate), strict=True)):
+        for i, (middle, half) in enumerate(zip(located.middles - self.origin, located.halves, strict=True)):
             order = self._order(candidate, middle)
 
             def nearest(count: int, order: Integers = order, middle: Floats = middle) -> tuple[Floats, Floats, Floats]:
@@ -114,9 +166,17 @@ class NearestNeighbourhood(ProbeNeighbourhood):
 
             model = fit_cell(candidate.plan, candidate.depth, nearest, len(order), half)
             mean[i : i + 1], variance[i : i + 1] = model.mean_and_variance(self.probes[i : i + 1] - middle)
-            self.deepest[0] = max(self.deepest[0], len(model.X))
-        answers = self.mean if candidate.exact_mean else mean
-        return float(np.mean(self._divergences(np.arange(len(mean)), answers, variance)))
+        return mean, variance
+
+
+def key_of(candidate: Candidate) -> Any:
+    """What tells candidates apart."""
+    return candidate.plan.count, candidate.near, candidate.depth
+
+
+def _cost(n_scales: int, n: float, in_cell: Any) -> Any:
+    """Operations per training point with `n` neighbours, for cells that hold so many points."""
+    return (n_scales * kernel_cost(n) + PER_MODEL) / in_cell + 2.0 * n**2
 
 
 class NumberSearch(Measurements):
@@ -128,8 +188,22 @@ class NumberSearch(Measurements):
     probed: list[NearestNeighbourhood]
     most = MOST_POINTS[0]
 
+    def __init__(self, *given: Any, kept: dict[str, Any] | None = None) -> None:
+        super().__init__(*given)
+        self.kept: dict[str, Any] = {} if kept is None else kept
+        self.probe_rows = self._kept("rows that may be probes", lambda: self.probe_rows)
+
+    def _kept(self, key: str, make: Callable[[], Any]) -> Any:
+        if key not in self.kept:
+            self.kept[key] = make()
+        return self.kept[key]
+
     def make_probed(self, group: int) -> list[NearestNeighbourhood]:
         """See `Measurements`."""
+        probed: list[NearestNeighbourhood] = self._kept(f"{group} with {self.most}", lambda: self._make_probed(group))
+        return probed
+
+    def _make_probed(self, group: int) -> list[NearestNeighbourhood]:
         named = self.places.near_data(PLACES, self.rng)
         if len(named) >= FEWEST_NAMED:
             return self._neighbourhoods(named)
@@ -145,7 +219,8 @@ class NumberSearch(Measurements):
         depths = [x * tolerance for x in DEPTHS]
         if self.request.exact_mean:
             depths = [x * tolerance**0.5 for x in VARIANCE_DEPTHS]
-        places = self.places.in_gaps(PLACES if self.request.places is not None else PLACES // 2, self.rng)
+        n_places = PLACES if self.request.places is not None else PLACES // 2
+        places = self._kept("gaps", lambda: self.places.in_gaps(n_places, self.rng))
         noise = float(np.median(self.data.noise))
         candidates = [
             replace(candidate, depth=Depth(x, DEEPEST, noise, STILL_TOLERATED * tolerance, self.request.exact_mean))
@@ -153,25 +228,34 @@ class NumberSearch(Measurements):
         ]
         if len(places) == 0:
             return candidates[-1], None
-        probed = self._neighbourhoods(places)
         for deeper in candidates:
-            probed, trial = self._measure_in_gaps(deeper, places, probed)
+            trial = self._measure_in_gaps(deeper, places)
             if self.holds(trial):
                 break
         return deeper, trial
 
-    def _measure_in_gaps(
-        self, candidate: Candidate, places: Floats, probed: list[NearestNeighbourhood]
-    ) -> tuple[list[NearestNeighbourhood], Trial]:
-        """A candidate at places, whose neighbourhoods are made larger where its own are not small beside them."""
+    def _measure_in_gaps(self, candidate: Candidate, places: Floats) -> Trial:
+        """A candidate at places (m, d), beside references that are larger than its own neighbourhoods."""
+        count, near = candidate.plan.count, candidate.near
+        assert count is not None
+        located = self._kept("cells in gaps", lambda: locator(self.kernel, self.data, places))(count, near)
+
+        def work(batch: slice) -> list[tuple[Floats, Floats, int]]:
+            given = (self.data, located.middles[batch], located.halves[batch])
+            models = fit_cells(candidate.plan, candidate.depth, *given)
+            at = (places - located.middles)[batch, None]
+            return [(*model.mean_and_variance(Z), len(model.X)) for model, Z in zip(models, at, strict=True)]
+
+        batches = thread_map(work, memory.batches(len(places), CELLS_AT_ONCE), self.n_jobs)
+        answers = [answer for batch in batches for answer in batch]
         thorough = self.request.limit == np.inf and not self.request.exact_mean
         most = MOST_POINTS[: None if thorough else 2][-1]
-        while True:
-            trial = self.measure_at(candidate, probed)
-            if 2 * max(probe.deepest[0] for probe in probed) <= self.most or self.most >= most:
-                return probed, trial
+        while 2 * max(n for _, _, n in answers) > self.most and self.most < most:
             self.most *= 2
-            probed = self._neighbourhoods(places)
+        probed = self._kept(f"gaps with {self.most}", lambda: self._neighbourhoods(places))
+        for probe, (mean, variance, _) in zip(probed, answers, strict=True):
+            probe.answers[key_of(candidate)] = mean, variance
+        return self.measure_at(candidate, probed)
 
     def search(self) -> Trial | None:
         """See `Measurements`."""
@@ -187,7 +271,7 @@ class NumberSearch(Measurements):
         if best is None:
             return self.closest()
         others = [self._candidate(count, size) for count in counts[low : low + 3] for size in (1, 0)]
-        for candidate in sorted(others, key=self.cost):
+        for candidate in sorted(others, key=self._likely_cost):
             if self.cost(candidate) < best.cost:
                 trial = self.measure(candidate)
                 if self.meets(trial):
@@ -218,8 +302,15 @@ class NumberSearch(Measurements):
         """Numbers of neighbours that the probes can judge, and that do not cost more than the limit."""
         counts = [count for count in COUNTS if 2 * count <= self.most] or [min(COUNTS[0], self.most)]
         limit = self.request.limit if limit is None else limit
-        affordable = [n for n in counts if limit == np.inf or self.cost(self._candidate(n, 1)) <= limit]
+        affordable = [n for n in counts if limit == np.inf or self._likely_cost(self._candidate(n, 1)) <= limit]
         return affordable or counts[:1]
+
+    def _likely_cost(self, candidate: Candidate) -> float:
+        """What `cost` would be where data are uniform: cells hold a share of the neighbours."""
+        n, near = candidate.plan.count, candidate.near
+        assert n is not None
+        in_cell = 1.0 if near is None else max(n * (0.7 * near) ** self.data.X.shape[1], 1.0)
+        return self.n_samples * float(_cost(self.kernel.n_scales, n, in_cell))
 
     def _candidate(self, count: int, size: int) -> Candidate:
         """So many neighbours, in cells of one of two sizes."""
@@ -237,7 +328,7 @@ class NumberSearch(Measurements):
         seeds = self.rng.randint(2**31 - 1, size=len(origins))
         may_be_probe = np.zeros(len(data.X), dtype=bool)
         may_be_probe[slice(0) if allowed is None else allowed] = True
-        exact, typical = Plan(self.kernel, None, None), float(np.median(data.noise))
+        typical = float(np.median(data.noise))
         units = metrics_of(self.kernel) if d > MAX_COLUMNS else []
 
         def draw(i: int) -> tuple[Floats, Floats, Integers]:
@@ -257,22 +348,19 @@ class NumberSearch(Measurements):
 
         drawn = thread_map(draw, range(len(origins)), self.n_jobs)
         ends = np.cumsum([0, *(len(places) for places, _, _ in drawn)])
-        low, high = graded.covering_box(data.X, self.kernel.length_scales)
-        inside = np.clip(np.concatenate([data.X[:0], *(places for places, _, _ in drawn)]), low, high)
-
-        @cache
-        def locate(count: int, near: float) -> tuple[Floats, Floats]:
-            middles, halves, owner = graded.cells(low, high, data.index(), count, near, 1, inside)
-            return middles[owner], halves[owner]
+        locate = locator(self.kernel, data, np.concatenate([data.X[:0], *(places for places, _, _ in drawn)]))
+        single = self.request.tolerance >= SINGLE_FROM and serves(self.kernel, data.noise)
 
         def solve(i: int) -> NearestNeighbourhood:
             places, noise, near = drawn[i]
             sample = NeighbourhoodSample.of(data.X[near] - origins[i], data.y[near], data.noise[near])
-            return NearestNeighbourhood.solved(
-                exact,
+            given = (data.y[near], data.noise[near], places - origins[i])
+            answers = reference(self.kernel, sample.X, *given, np.float32 if single else np.float64)
+            return NearestNeighbourhood(
                 sample,
                 places - origins[i],
                 noise,
+                *answers,
                 np.zeros_like(places),
                 origin=origins[i],
                 own=slice(ends[i], ends[i + 1]),
@@ -280,3 +368,15 @@ class NumberSearch(Measurements):
             )
 
         return thread_map(solve, range(len(origins)), self.n_jobs)
+
+
+def reference(
+    kernel: Kernel, X: Floats, y: Floats, noise: Floats, places: Floats, dtype: type[np.floating[Any]]
+) -> tuple[Floats, Floats]:
+    """Means (m, k) and variances (m,) at places (m, d) by all of the points (n, d), computed in a precision."""
+    X, y, noise, places = (each.astype(dtype) for each in (X, y, noise, places))
+    factor = KernelSpace.factorise(kernel, X, noise, what="covariance matrix around a probe")
+    half = factor.whiten(np.column_stack([kernel(X, places), y]).T.copy().T, overwrite=True).astype(np.float64)
+    of_places, of_targets = half[:, : len(places)], half[:, len(places) :]
+    variance = (kernel.variance - np.sum(of_places**2, axis=0)).clip(min=0.0)
+    return of_places.T @ of_targets, variance

@@ -27,9 +27,13 @@ def choose(
     exact_mean: bool = False,
     limit: float = np.inf,
     places: Floats | None = None,
+    kept: dict[str, Any] | None = None,
     **streamed: Any,
 ) -> Choice:
-    """What to do for points in length scales; `streamed` are options of `by_radius.choose` where data are a sample."""
+    """What to do for points in length scales; `streamed` are options of `by_radius.choose` where data are a sample.
+
+    See `by_number.choose` for `kept`.
+    """
     if request.is_complete:
         return as_given(request, kernel, lambda: _relative_positions(request, data, rng), rng)
     if request.all_points:
@@ -60,14 +64,14 @@ def choose(
         if len(data.X) <= choices.EXACT_FALLBACK_UP_TO and not exact_mean:
             why = "nothing cheaper meets the tolerance"
             return Choice(choices.exact(kernel), 0.0, 0.0, True, why, choice.trials, choice.n_probes)
-        nearest = by_number.choose(*given)
+        nearest = by_number.choose(*given, kept)
         return nearest if nearest.divergence < choice.divergence else choice
     if streamed:
         raise ValueError(
             "The 'n_scales' parameter of LocalGPRegressor must be 1 with a source, or spacing, radius and features "
             "must be given: neighbourhoods for several length scales need all points in memory."
         )
-    return by_number.choose(*given)
+    return by_number.choose(*given, kept)
 
 
 def as_given(

@@ -19,10 +19,12 @@ from ..common.arrays import column_squares
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from ..solvers import linalg
-from ..solvers.factors import Cholesky
+from ..solvers.factors import Cholesky, Factor, factorise
 from ..solvers.kernel_space import KernelSpace
 from .neighbourhoods import TrainingSet
 from .plan import Plan
+
+ROUNDING = 1e-13  # of squared distances, times the points: what noise must be larger than
 
 Nearest: TypeAlias = Callable[[int], tuple[Floats, Floats, Floats]]
 """So many nearest points relative to the centre, (n, d), targets (n, k + 1) and noise (n,), the nearest first."""
@@ -96,14 +98,21 @@ class Depth:
         return contribution**2 if self.variance_only else contribution
 
     def contribution(self, model: CellModel, places: Floats) -> float:
-        """Nats that the farther half of the points of a model contributes, the most at any of the places (m, d).
+        """Nats that the farther half of the points of a model contributes, the most at any of the places (m, d)."""
+        return float(self.contributions(model.kernel, model.X[None], [model.factor], places[None])[0])
 
-        The points of the model are in the order of their distances.
-        """
-        kernel = model.kernel
-        squares = model.factor.whiten(kernel(model.X, places)) ** 2
-        variance = np.clip(kernel.variance - squares.sum(axis=0), 0.0, None) + self.noise
-        return float(np.max(0.5 * squares[len(squares) // 2 :].sum(axis=0) / variance, initial=0.0))
+    def contributions(self, kernel: Kernel, X: Floats, factors: list[Cholesky], places: Floats) -> Floats:
+        """The same for models of points (C, n, d), in the order of their distances, at places (C, m, d)."""
+        if places.shape[1] == 0:
+            return np.zeros(len(X))
+        squares = kernel(X, places)
+        for cross, factor in zip(squares, factors, strict=True):
+            factor.whiten(cross, overwrite=True)
+        squares *= squares
+        variance = np.clip(kernel.variance - squares.sum(axis=1), 0.0, None) + self.noise
+        farther = squares[:, squares.shape[1] // 2 :].sum(axis=1)
+        result: Floats = np.max(0.5 * farther / variance, axis=1, initial=0.0)
+        return result
 
 
 def fit_cell(plan: Plan, depth: Depth | None, nearest: Nearest, n: int, size: float) -> CellModel:
@@ -125,22 +134,44 @@ def fit_cell(plan: Plan, depth: Depth | None, nearest: Nearest, n: int, size: fl
 
 
 def fit_cells(plan: Plan, depth: Depth | None, data: TrainingSet, centers: Floats, sizes: Floats) -> list[CellModel]:
-    """Models of graded cells around centres (C, d), with half diagonals (C,): each with the neighbours it needs."""
-    near = data.nearest(centers, plan.count or 1)
+    """Models of graded cells around centres (C, d), with half diagonals (C,): each with the neighbours it needs.
 
-    def fit_one(i: int) -> CellModel:
-        rows = near[i]
+    It does what `fit_cell` does, for all cells side by side that take the same number of neighbours.
+    """
+    models: dict[int, CellModel] = {}
+    n, d, count, todo = len(data.X), data.X.shape[1], plan.count or 1, np.arange(len(centers))
+    while len(todo):
+        rows = data.nearest(centers[todo], count)
+        Z, noise = data.X[rows] - centers[todo, None], data.noise[rows]
+        factors = _factors(plan.kernel, Z, noise)
+        ends = depth is None or count >= n
+        contributions = np.zeros(len(todo))
+        if depth is not None and not ends:
+            places = sizes[todo, None, None] * places_in_cell(1.0, d)
+            contributions = depth.contributions(plan.kernel, Z, factors, places)
+        deep_enough = contributions <= depth.excess if depth is not None else np.ones(len(todo), dtype=bool)
+        ends = ends or (depth is not None and count >= depth.most)
+        for i in np.flatnonzero(deep_enough | ends):
+            lacking = 0.0 if depth is None or deep_enough[i] else depth.nats(float(contributions[i]))
+            models[int(todo[i])] = CellModel(plan.kernel, Z[i], data.y[rows[i]], factors[i], lacking, rows[i])
+        todo = todo[:0] if ends else todo[~deep_enough]
+        count = 2 * count if depth is None else min(2 * count, depth.most)
+    return [models[i] for i in range(len(centers))]
 
-        def nearest(count: int) -> tuple[Floats, Floats, Floats]:
-            nonlocal rows
-            if count > len(rows):
-                rows = data.nearest(centers[i : i + 1], count)[0]
-            return data.X[rows] - centers[i], data.y[rows], data.noise[rows]
 
-        model = fit_cell(plan, depth, nearest, len(data.X), sizes[i])
-        return replace(model, rows=rows)
+def _factors(kernel: Kernel, Z: Floats, noise: Floats) -> list[Cholesky]:
+    """Factors of the covariances of points (C, n, d) with noise (C, n)."""
+    what, n = "covariance matrix of a neighbourhood", Z.shape[1]
+    farthest = float(np.max(np.sum((Z / kernel.length_scales[0]) ** 2, axis=2), initial=0.0))
+    if ROUNDING * n * farthest * kernel.variance > float(noise.min(initial=np.inf)):
+        # Distances by products would not tell near points apart well enough.
+        return [_cholesky(KernelSpace.factorise(kernel, *each, what=what)) for each in zip(Z, noise, strict=True)]
+    return [_cholesky(factorise(K.T, own, what)) for K, own in zip(kernel(Z, Z), noise, strict=True)]
 
-    return [fit_one(i) for i in range(len(centers))]
+
+def _cholesky(factor: Factor) -> Cholesky:
+    assert isinstance(factor, Cholesky)
+    return factor
 
 
 def places_in_cell(size: float, d: int) -> Floats:

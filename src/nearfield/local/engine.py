@@ -21,6 +21,7 @@ from ..common.types import Booleans, Floats, Integers
 from ..solvers.kernel_space import KernelSpace
 from . import ensemble, fast, graded, many_targets
 from .centers import Placement
+from .depth import Depth, fit_cells
 from .model import MANY_TARGETS, LocalModel
 from .model_stack import ModelStack
 from .neighbourhoods import TrainingSet
@@ -66,6 +67,11 @@ class Engine(Protocol):
 
     def predict_at(self, plan: Plan, data: Any, places: Array, X: Array, with_variance: bool) -> tuple[Array, Array]:
         """The same, each point by a model made around the place (m, d) given with it, used and forgotten."""
+
+    def numbers(
+        self, plan: Plan, depth: Depth | None, data: Any, centers: Array, sizes: Floats
+    ) -> tuple[Integers, Floats]:
+        """Numbers of neighbours (C,) that graded cells take, and nats that they lack (C,), on the host."""
 
     def has_points_within(self, data: Any, X: Array, radius: float) -> Array:
         """Whether there may be training points within `radius` of each point (m,)."""
@@ -174,6 +180,13 @@ class RaggedEngine:
                 plan, models, distinct[batch], X[members], owner[members] - batch.start, with_variance
             )
         return mean, variance
+
+    def numbers(
+        self, plan: Plan, depth: Depth | None, data: TrainingSet, centers: Floats, sizes: Floats
+    ) -> tuple[Integers, Floats]:
+        """See `Engine`."""
+        models = fit_cells(plan, depth, data, centers, sizes)
+        return np.array([len(model.X) for model in models]), np.array([model.lacking for model in models])
 
     def has_points_within(self, data: TrainingSet, X: Floats, radius: float) -> Array:
         """See `Engine`."""

@@ -165,15 +165,16 @@ class FittedLocal:
     def predict_all(self, points: Array, with_variance: bool, blend: bool) -> tuple[Array, Array]:
         """Means (m, k + 1) of all targets as they are stored, and latent variances (m,), at points in length scales."""
         if self.exact_mean is not None and not with_variance:
-            mean, variance = self.exact_mean(points), namespace(points).zeros_like(points[:, 0])
-        else:
-            predict = self.predictor.predict_blended if blend else self.predictor.predict
-            mean, variance = predict(points, with_variance)
-            if self.global_part is not None:
-                mean, variance = self.global_part.completed(points, mean, variance)
-            if self.exact_mean is not None:
-                mean = self.exact_mean(points)
-        return mean, variance
+            return self.exact_mean(points), namespace(points).zeros_like(points[:, 0])
+        if self.exact_mean is not None and self.global_part is None:
+            alone = self.predictor.variances_alone(points)
+            if alone is not None:
+                return self.exact_mean(points), alone
+        predict = self.predictor.predict_blended if blend else self.predictor.predict
+        mean, variance = predict(points, with_variance)
+        if self.global_part is not None:
+            mean, variance = self.global_part.completed(points, mean, variance)
+        return (mean if self.exact_mean is None else self.exact_mean(points)), variance
 
     def updated(self, X: Array, y: Array, weights: Array | None, forget: bool) -> FittedLocal:
         """The model with more points (n, d), targets (n, k) and weights (n,); with `forget`, with these alone."""

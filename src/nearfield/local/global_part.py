@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -23,12 +24,15 @@ from ..common.types import Floats, Integers
 from ..features.domain import DomainFeatures
 from ..kernels import Kernel
 from .neighbourhoods import TrainingSet
+from .quick_whitening import serves
 from .whitening import Block, make_blocks, whitened
 
 MOST_FEATURES = 1000
 POINTS_PER_FEATURE = 2  # with fewer, features cost more than they spare
 CELL_POINTS, N_EARLIER = 64, 192
 ROWS_AT_ONCE = 1024
+SINGLE_FROM = 1e-4  # tolerance, from where on single precision does
+MOST_KEPT = 1 << 25  # features of all points, that are kept while they are needed
 BEYOND = 1.0  # of a long scale, by which its features reach beyond the data
 LATTICE, MARGIN = 9, 0.1  # points along a side that find a surface in a box, and what is added for those between them
 MOST_SURFACE_COLUMNS = 5
@@ -90,10 +94,15 @@ class GlobalPart:
         """Targets (n, r + k + 1) of the local models: further ones, and `y` (n, k + 1) less what features explain."""
         weights, r = like(np.column_stack([self.spread, self.coefficients]), y), self.n_further
         result = empty_like_shape((len(X), weights.shape[1]), y)
-        for chunk in batches(len(X), rows_per_chunk(16 * self.n_components, len(X))):
+        for chunk in batches(len(X), self._rows_at_once(X)):
             result[chunk] = self.rows(X[chunk]) @ weights
             result[chunk, r:] = y[chunk] - result[chunk, r:]
         return result
+
+    def _rows_at_once(self, X: Array) -> int:
+        """Points whose features are formed together: on the host, they should stay in the cache."""
+        most = rows_per_chunk(24 * self.n_components, len(X))
+        return min(most, ROWS_AT_ONCE) if isinstance(X, np.ndarray) else most
 
     def restored(self, X: Floats, residuals: Floats) -> Floats:
         """Targets (n, r + k + 1) of the local models at points (n, d), from those that cannot be made again, (n, k)."""
@@ -110,7 +119,7 @@ class GlobalPart:
         """Means (m, k + 1) and variances (m,) from those of the local models, (m, r + k + 1) and (m,), at points."""
         xp, r = namespace(X), self.n_further
         answers = mean[:, r:]
-        for chunk in batches(len(X), rows_per_chunk(24 * self.n_components, len(X))):
+        for chunk in batches(len(X), self._rows_at_once(X)):
             rows = self.rows(X[chunk])
             unknown = rows @ like(self.spread, X) - mean[chunk, :r]
             missing = xp.clip(self.variance - xp.sum(rows * rows, axis=1), 0.0, None)
@@ -169,12 +178,21 @@ def _rows(features: tuple[DomainFeatures, ...], X: Array) -> Array:
     return blocks[0] if len(blocks) == 1 else namespace(X).concat(blocks, axis=1)
 
 
-def rows_of(features: tuple[DomainFeatures, ...], X: Floats, n_jobs: int | None) -> Floats:
-    """Features (n, D) of several scales at points (n, d), in threads."""
-    result = np.empty((len(X), sum(each.n_components for each in features)))
+def rows_of(
+    features: tuple[DomainFeatures, ...],
+    X: Floats,
+    n_jobs: int | None,
+    y: Floats | None = None,
+    dtype: type[np.floating[Any]] = np.float64,
+) -> Floats:
+    """Features (n, D) of several scales at points (n, d), in threads; with `y` (n, k), these follow: (n, D + k)."""
+    D = sum(each.n_components for each in features)
+    result = np.empty((len(X), D + (0 if y is None else y.shape[1])), dtype)
 
     def work(chunk: slice) -> None:
-        result[chunk] = _rows(features, X[chunk])
+        result[chunk, :D] = _rows(features, X[chunk])
+        if y is not None:
+            result[chunk, D:] = y[chunk]
 
     thread_map(work, batches(len(X), ROWS_AT_ONCE), n_jobs)
     return result
@@ -188,13 +206,20 @@ def _sums(
     noise: Floats,
     blocks: list[Block],
     n_jobs: int | None,
+    single: bool = False,
 ) -> Floats:
     """`[Phi, y]' C^-1 [Phi, y]` over some blocks."""
+    table: Floats | None = None
+    if len(X) * sum(each.n_components for each in features) <= MOST_KEPT:
+        # Each point is in several blocks: features are found once for all.
+        table = rows_of(features, X, n_jobs, y, np.float32 if single else np.float64)
 
     def targets(points: Integers) -> Floats:
+        if table is not None:
+            return table[points]
         return np.concatenate([_rows(features, X[points]), y[points]], axis=1)
 
-    return whitened(kernel, X, noise, blocks, targets, n_jobs)[0]
+    return whitened(kernel, X, noise, blocks, targets, n_jobs, single)[0]
 
 
 def for_targets(part: GlobalPart, data: TrainingSet, n_jobs: int | None) -> GlobalPart:
@@ -274,7 +299,8 @@ def fit_global_part(
     if not features:
         return None
     blocks = make_blocks(X, CELL_POINTS, N_EARLIER, rng, n_jobs)
-    return _assembled(features, short, data, blocks, n_jobs, 0.1 * tolerance**0.5 * typical, rng)
+    single = tolerance >= SINGLE_FROM and serves(short, noise)
+    return _assembled(features, short, data, blocks, n_jobs, 0.1 * tolerance**0.5 * typical, rng, single)
 
 
 def _assembled(
@@ -285,10 +311,11 @@ def _assembled(
     n_jobs: int | None,
     allowed: float,
     rng: np.random.RandomState,
+    single: bool = False,
 ) -> GlobalPart:
     """What the data say of the features; further targets may lack `allowed` of a variance."""
     X = data.X
-    sums = _sums(features, kernel, X, data.y, data.noise, blocks, n_jobs)
+    sums = _sums(features, kernel, X, data.y, data.noise, blocks, n_jobs, single)
     D = len(sums) - data.y.shape[1]
     gram, cross = sums[:D, :D], sums[:D, D:]
     low, high = features[0].low, features[0].high

@@ -31,9 +31,9 @@ def covering_box(X: Floats, length_scales: Floats) -> tuple[Floats, Floats]:
 
 
 def cells(
-    low: Floats, high: Floats, tree: cKDTree, count: int, near: float, n_jobs: int | None, places: Floats | None = None
-) -> tuple[Floats, Floats, Integers]:
-    """Cells of the box, or the one that each of some places (m, d) in it is in.
+    low: Floats, high: Floats, tree: cKDTree, count: int, near: float, n_jobs: int | None
+) -> tuple[Floats, Floats]:
+    """Cells of the box.
 
     Parameters
     ----------
@@ -51,15 +51,9 @@ def cells(
     middles : ndarray of shape (C, d)
     halves : ndarray of shape (C,)
         Half the diagonal of each.
-    owner : ndarray of shape (m,)
-        Cell of each place.
     """
     corners, width = low[None], high - low
-    inside = None if places is None else np.arange(len(places))
-    cell = np.zeros(0 if places is None else len(places), dtype=np.int64)
-    owner = np.zeros(len(cell), dtype=np.int64)
     middles, halves = [], []
-    n_done = 0
     while len(corners):
         middle, half = corners + 0.5 * width, 0.5 * float(np.sqrt(np.sum(width**2)))
         reach = sizes_around(middle, tree, count, near, n_jobs)
@@ -72,19 +66,33 @@ def cells(
         split = corners[~done]
         upper = split.copy()
         upper[:, axis] += width[axis]
-        if places is not None and inside is not None:
-            number = np.cumsum(done) - 1
-            finished = done[cell]
-            owner[inside[finished]] = n_done + number[cell[finished]]
-            inside, cell = inside[~finished], (np.cumsum(~done) - 1)[cell[~finished]]
-            is_upper = places[inside, axis] >= upper[cell, axis]
-            # Only cells that hold places are followed.
-            held, cell = np.unique(2 * cell + is_upper, return_inverse=True)
-            corners = np.where((held % 2 == 1)[:, None], upper[held // 2], split[held // 2])
-        else:
-            corners = np.concatenate([split, upper])
-        n_done += int(done.sum())
-    return np.concatenate(middles), np.concatenate(halves), owner
+        corners = np.concatenate([split, upper])
+    return np.concatenate(middles), np.concatenate(halves)
+
+
+def cells_of(
+    low: Floats, high: Floats, tree: cKDTree, count: int, near: float, places: Floats
+) -> tuple[Floats, Floats]:
+    """The cells of `cells` that places (m, d) in the box are in: middles (m, d) and half diagonals (m,)."""
+    corners, width = np.repeat(low[None], len(places), axis=0), high - low
+    middles, halves = np.empty_like(places), np.empty(len(places))
+    todo = np.arange(len(places))
+    # The last neighbour of a middle is at most half a diagonal farther than that of a place in the cell.
+    last = tree.query(places, [min(count, tree.n)])[0][:, 0] if len(places) else halves
+    share = max(near, IN_GAPS)
+    largest = np.maximum(share / (1 - share) * last, SMALLEST) * (1 + 1e-9)
+    while len(todo):
+        middle, half = corners[todo] + 0.5 * width, 0.5 * float(np.sqrt(np.sum(width**2)))
+        done = np.full(len(todo), half <= SMALLEST)
+        likely = np.flatnonzero(~done & (half <= largest[todo]))
+        done[likely] = sizes_around(middle[likely], tree, count, near) >= half
+        middles[todo[done]], halves[todo[done]] = middle[done], half
+        todo = todo[~done]
+        axis = int(np.argmax(width))
+        width = width.copy()
+        width[axis] *= 0.5
+        corners[todo, axis] += width[axis] * (places[todo, axis] >= corners[todo, axis] + width[axis])
+    return middles, halves
 
 
 def sizes_around(middles: Floats, tree: cKDTree, count: int, near: float, n_jobs: int | None = 1) -> Floats:
@@ -108,7 +116,7 @@ def covering(placement: Placement, X: Floats, kernel: Kernel, count: int | None,
 def place(chosen: Floats, X: Floats, kernel: Kernel, count: int, near: float, n_jobs: int | None) -> Placement:
     """Centres that were chosen (c, d), and the middles of cells of the box around points (n, d)."""
     tree = cKDTree(X)
-    middles, halves, _ = cells(*covering_box(X, kernel.length_scales), tree, count, near, n_jobs)
+    middles, halves = cells(*covering_box(X, kernel.length_scales), tree, count, near, n_jobs)
     sizes = np.concatenate([sizes_around(chosen, tree, count, near, n_jobs), halves])
     centers = np.concatenate([chosen, middles])
     return Placement(centers, None, None, sizes=sizes, near=near, n_chosen=len(chosen))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -137,6 +138,11 @@ class FramedArrays:
         return cost_of_mean(self.kernel, 0 if self.part is None else self.part.n_components, self.data)
 
     @cached_property
+    def _probes(self) -> dict[str, Any]:
+        """Where candidates were measured, should others be, too."""
+        return {}
+
+    @cached_property
     def _targets(self) -> Floats:
         """Targets of the local models."""
         return self.data.y if self.part is None else self.part.targets(self.data.X, self.data.y)
@@ -152,7 +158,7 @@ class FramedArrays:
         places = None if request.places is None else self.frame.points(request.places)
         if request.onto is not None:
             request = replace(request, onto=self.frame.in_length_scales(request.onto))
-        choice = choosing.choose(request, self.kernel, left, rng, exact_mean, limit, places)
+        choice = choosing.choose(request, self.kernel, left, rng, exact_mean, limit, places, self._probes)
         if choice.met or not exact_mean or not request.is_free or len(left.X) > choices.EXACT_FALLBACK_UP_TO:
             return choice
         why = "nothing cheaper meets the tolerance"  # in its variances

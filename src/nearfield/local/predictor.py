@@ -23,6 +23,7 @@ from .engine import MEMORY_SHARE, Engine, RaggedEngine
 from .model import from_sums
 from .model_stack import ModelStack
 from .moments import MomentModel, MomentSums
+from .nearest_variances import nearest_variances
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
@@ -120,6 +121,10 @@ class Predictor:
         mean[near], variance[near] = self._by_centers(X[near], owner[near], with_variance)
         mean[away], variance[away] = self._in_holes(X[away], with_variance)
         return mean, variance
+
+    def variances_alone(self, X: Array) -> Array | None:  # noqa: ARG002
+        """Variances (m,) where they are quicker to be had without means; None where they are not."""
+        return None
 
     def predict_blended(self, X: Array, with_variance: bool) -> tuple[Array, Array]:
         """The same, but continuous: weighted over all centres that are near."""
@@ -285,7 +290,8 @@ class LocalPredictor(Predictor):
         return cls(plan, placement, models, open_centers, engine, data=data)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "kept": {}}  # they follow from the rest
+        state = {name: value for name, value in vars(self).items() if name != "_numbers"}
+        return {**state, "kept": {}}  # they follow from the rest
 
     @classmethod
     def restore(
@@ -378,6 +384,13 @@ class LocalPredictor(Predictor):
         counts = self.engine.count_neighbours(self.plan, self.data, some)
         return int(np.median(np.asarray(counts.tolist())))
 
+    def variances_alone(self, X: Array) -> Array | None:
+        """See `Predictor`."""
+        by_nearest = self.plan.count is not None and self.plan.radius is None and len(self.placement.centers) == 0
+        if not by_nearest or not isinstance(self.engine, RaggedEngine) or len(self.data.X) == 0:
+            return None
+        return nearest_variances(self.plan, self.data, X, self.engine.n_jobs)
+
     def _in_reach(self, X: Array) -> Array:
         radius, spacing = self.plan.radius, self.placement.spacing
         if len(X) == 0 or radius is None or spacing is None or self.plan.count is not None:
@@ -399,20 +412,32 @@ class LocalPredictor(Predictor):
         return mean, variance
 
     def _counts(self, owner: Array) -> Integers:
-        """Number of neighbours of the cell given with each point, (m,); found on the host."""
+        """Number of neighbours of the cell given with each point, (m,), on the host; found once for each cell."""
+        sizes, (counts, lacking) = self.placement.sizes, self._numbers
+        assert sizes is not None
         used, inverse = np.unique(on_host(owner), return_inverse=True)
-        numbers = replace(self, engine=RaggedEngine(), data=self._on_host, placement=self._host_placement)
-        return np.array([len(model.X) for model in numbers._models(used)])[inverse]
+        new = used[counts[used] == 0]
+        if len(new):
+            centers = self.placement.centers[indices_like(new, owner)]
+            counts[new], lacking[new] = self.engine.numbers(self.plan, self.depth, self.data, centers, sizes[new])
+        self._warn_of_lacking(lacking[used][inverse])
+        result: Integers = counts[used][inverse]
+        return result
 
     @cached_property
-    def _on_host(self) -> TrainingSet:
-        """Training points on the host; what their targets are does not matter there."""
-        X, noise = (as_doubles(values) for values in (self.data.X, self.data.noise))
-        return TrainingSet.of(X, X[:, :0], noise)
+    def _numbers(self) -> tuple[Integers, Floats]:
+        """Numbers of neighbours of all cells, as far as they are known, and what they lack."""
+        n = len(self.placement.centers)
+        return np.zeros(n, dtype=np.int64), np.zeros(n)
 
-    @cached_property
-    def _host_placement(self) -> Placement:
-        return replace(self.placement, centers=as_doubles(self.placement.centers))
+    def _warn_of_lacking(self, lacking: Floats) -> None:
+        """Warn where cells were to have more neighbours, from the nats (m,) that the cell of each place lacks."""
+        if self.depth is not None and len(lacking) and lacking.mean() > self.depth.tolerance:
+            warn(
+                f"{np.mean(lacking > 0):.0%} of the places asked for are far from the data on one side, and "
+                f"{self.depth.most} neighbours do not suffice there: these predictions are up to {lacking.max():.1g} "
+                "nats of KL from the exact Gaussian process. A smaller tolerance makes the mean exact."
+            )
 
     def _by_kept(self, X: Floats, owner: Integers) -> tuple[Floats, Floats]:
         """Each point by the model of its centre, which is made if it is new, and kept as long as there is room."""
@@ -435,12 +460,7 @@ class LocalPredictor(Predictor):
                     mean[rows], variance[rows] = model.mean_and_variance(Z)
 
         thread_map(work, memory.batches(len(used), CELLS_AT_ONCE), self.engine.n_jobs)
-        if self.depth is not None and lacking[inverse].mean() > self.depth.tolerance:
-            warn(
-                f"{np.mean(lacking[inverse] > 0):.0%} of the places asked for are far from the data on one side, and "
-                f"{self.depth.most} neighbours do not suffice there: these predictions are up to {lacking.max():.1g} "
-                "nats of KL from the exact Gaussian process. A smaller tolerance makes the mean exact."
-            )
+        self._warn_of_lacking(lacking[inverse])
         return mean, variance
 
     def models_of_cells(self) -> Callable[[Integers], list[CellModel]]:

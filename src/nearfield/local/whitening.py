@@ -26,10 +26,13 @@ BATCHES = 16  # shared out among threads
 class Block(OrderedCell):
     """Rows of a cell, and of the earlier points it is conditioned on."""
 
-    def factor(self, kernel: Kernel, X: Floats, noise: Floats) -> Cholesky:
-        """Factor of the covariance of its points."""
+    def factor(self, kernel: Kernel, X: Floats, noise: Floats, single: bool = False) -> Cholesky:
+        """Factor of the covariance of its points, in double or single precision."""
         points = self.points
-        factor = KernelSpace.factorise(kernel, X[points], noise[points], what="covariance matrix of a cell")
+        places, variances = X[points], noise[points]
+        if single:
+            places, variances = (places - places[-1]).astype(np.float32), variances.astype(np.float32)
+        factor = KernelSpace.factorise(kernel, places, variances, what="covariance matrix of a cell")
         assert isinstance(factor, Cholesky)
         return factor
 
@@ -48,19 +51,23 @@ def whitened(
     blocks: list[Block],
     targets: Callable[[Integers], Floats],
     n_jobs: int | None,
+    single: bool = False,
 ) -> tuple[Floats, float]:
-    """`T' C^-1 T`, (t, t), and the logarithm of the determinant of `C`, for targets `T` (m, t) of given rows (m,)."""
+    """`T' C^-1 T`, (t, t), and the logarithm of the determinant of `C`, for targets `T` (m, t) of given rows (m,).
+
+    In single precision, where that is good enough, it takes half the time; sums over many cells are in double.
+    """
 
     def work(batch: list[Block]) -> tuple[Floats, float]:
         gram, log_determinant = 0.0, 0.0
         for group in _runs(batch, CELLS_AT_ONCE):
             rows = []
             for block in group:
-                factor, start = block.factor(kernel, X, noise), len(block.earlier)
+                factor, start = block.factor(kernel, X, noise, single), len(block.earlier)
                 rows.append(factor.whiten(targets(block.points))[start:])
                 log_determinant += 2.0 * float(np.log(np.diagonal(factor.lower)[start:]).sum())
             W = np.concatenate(rows)
-            gram = gram + W.T @ W
+            gram = gram + (W.T @ W).astype(np.float64)
         return np.asarray(gram), log_determinant
 
     sums = thread_map(work, _runs(blocks, max(len(blocks) // BATCHES, CELLS_AT_ONCE)), n_jobs)

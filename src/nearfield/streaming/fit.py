@@ -9,15 +9,16 @@ import numpy as np
 from ..common import memory
 from ..common.types import Floats, Integers
 from ..common.warnings import warn
-from ..hyperparameters.blocks import Block
+from ..hyperparameters.blocks import N_ASIDE, N_BLOCKS, Block
 from ..hyperparameters.learning import Learned, LearningRequest, learn_hyperparameters
 from ..local import centers as local_centers
 from ..local import choosing
 from ..local.centers import Lattice, Placement
 from ..local.choices import Candidate, Choice
 from ..local.engine import RaggedEngine
-from ..local.fit import FittedLocal
+from ..local.fit import FittedLocal, FramedData
 from ..local.frame import Frame
+from ..local.in_memory import InMemory
 from ..local.neighbourhoods import TrainingSet
 from ..local.placing import share_covered
 from ..local.plan import Plan
@@ -25,17 +26,29 @@ from ..local.request import LocalRequest
 from . import centers
 from .centers import MAX_LATTICE_COLUMNS, Occupied
 from .neighbours import make_blocks, neighbourhood_maker
-from .passes import Passes, Sampled
+from .passes import Passes, Sample, Sampled
 from .predictor import StreamedPredictor
 from .sums import LocalSums, limit_of
+
+HELD_SHARE = 0.5  # of the free memory, that all rows of a source may take
 
 
 @dataclass(frozen=True, eq=False)
 class SourceData:
-    """Rows of a source, of which a random sample is in memory; see `TrainingData`."""
+    """Rows of a source, of which a random sample is in memory; see `TrainingData`.
+
+    Attributes
+    ----------
+    passes : Passes
+    sampled : Sampled
+    may_hold : bool
+        Whether all rows may be read into memory, should several length scales be learnt: neighbourhoods for them need
+        all points at hand.
+    """
 
     passes: Passes
     sampled: Sampled
+    may_hold: bool = False
 
     n_drift, groups = None, ()  # drift columns are for arrays
 
@@ -57,15 +70,47 @@ class SourceData:
     def learn(self, request: LearningRequest, rng: np.random.RandomState) -> Learned:
         """See `TrainingData`; from a few neighbourhoods of all data."""
         X, y, weights = self.sampled.centred()
+        if request.n_scales is None and not (self.may_hold and self._fits()):
+            request = replace(request, n_scales=1)
 
         def blocks() -> list[Block]:
-            return make_blocks(self.passes, self.sampled, request.ard, rng)
+            n = N_BLOCKS + (N_ASIDE if request.n_scales is None else 0)
+            return make_blocks(self.passes, self.sampled, request.ard, rng, n)
 
         return learn_hyperparameters(X, y, weights, request, rng, blocks)
 
-    def in_frame(self, frame: Frame) -> FramedSource:
+    def _fits(self) -> bool:
+        """Whether there is memory for all rows, and a warning where there is not."""
+        fits = bytes_of_rows(self.sampled.n, self.n_features) <= HELD_SHARE * memory.available()
+        if not fits:
+            warn(
+                f"One length scale is learnt: models of several need all {self.sampled.n} rows of the source in "
+                "memory, and there is no room for them. n_scales=1 says that this is meant."
+            )
+        return fits
+
+    def in_frame(self, frame: Frame) -> FramedData:
         """See `TrainingData`."""
+        if self.may_hold and frame.kernel.n_scales > 1:
+            rows = all_rows(self.passes, self.sampled).rows
+            return InMemory(rows.X, rows.targets, rows.weights).in_frame(frame)
         return FramedSource(self.passes, self.sampled, frame, self.sampled.rows.in_frame(frame))
+
+
+def all_rows(passes: Passes, sampled: Sampled) -> Sampled:
+    """All rows of a source, from one more pass; refused where they would fill the memory."""
+    memory.require(
+        bytes_of_rows(sampled.n, sampled.rows.X.shape[1]),
+        f"A local model of {sampled.n} samples and several length scales",
+        "With n_scales=1, or spacing, radius and features given, a source is never in memory as a whole.",
+    )
+    held: Sampled = passes.run(Sample(sampled.n, 0), "rows")
+    return held
+
+
+def bytes_of_rows(n: int, n_features: int) -> float:
+    """Memory that so many rows and a model of them take."""
+    return 8.0 * n * (12 * n_features + 40)
 
 
 @dataclass(eq=False)

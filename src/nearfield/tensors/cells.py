@@ -104,10 +104,10 @@ def brute_force(X: Tensor, centers: Tensor, radius: float) -> Neighbourhoods:
     return Neighbourhoods.of(points, torch.bincount(owner, minlength=len(centers)))
 
 
-def nearest_points(X: Tensor, centers: Tensor, count: int) -> Tensor:
-    """The `count` nearest points of each centre, (C, count), from all distances."""
+def nearest_points(X: Tensor, centers: Tensor, count: int, in_order: bool = False) -> Tensor:
+    """The `count` nearest points of each centre, (C, count), from all distances; `in_order` the nearest first."""
     parts = [
-        torch.topk(_squared_distances(part, X), min(count, len(X)), dim=1, largest=False, sorted=False).indices
+        torch.topk(_squared_distances(part, X), min(count, len(X)), dim=1, largest=False, sorted=in_order).indices
         for part in centers.split(_rows(X))
     ]
     return torch.cat(parts) if parts else torch.empty((0, min(count, len(X))), dtype=torch.int64, device=X.device)

@@ -11,11 +11,14 @@ import torch
 from ..common import memory
 from ..common.arrays import Array as Tensor
 from ..common.arrays import indices_like, like, on_host
+from ..common.types import Floats, Integers
 from ..local import graded
 from ..local.centers import Placement
+from ..local.depth import Depth
 from ..local.plan import Plan
 from ..solvers.kernel_space import KernelSpace
 from . import cells, models
+from .depth import numbers
 from .models import Batch, TensorSet
 
 MODEL_SHARE = 0.4  # of what is free, that fitted models may take
@@ -92,6 +95,12 @@ class PaddedEngine:
         distinct, owner = torch.unique(places, dim=0, return_inverse=True)
         data = data if plan.radius is not None else replace(data, index=None)
         return models.predict(plan, models.fit(plan, data, distinct), distinct, X, owner, data.y.shape[1])
+
+    def numbers(
+        self, plan: Plan, depth: Depth | None, data: TensorSet, centers: Tensor, sizes: Floats
+    ) -> tuple[Integers, Floats]:
+        """See `Engine`."""
+        return numbers(plan, depth, data, centers, sizes)
 
     def has_points_within(self, data: TensorSet, X: Tensor, radius: float) -> Tensor:  # noqa: ARG002
         """See `Engine`: there may be; a model without points is the prior."""
