@@ -13,6 +13,7 @@ from .neighbourhoods import TrainingSet
 
 MAX_COLUMNS = 3  # beyond, nearly every place between two points is far from all
 TYPICAL = 2000  # points whose distances to their neighbours tell what is usual
+FLAT = 1e-12  # times the largest variance of a direction, up to which data do not extend in it
 FAR = 0.95  # times the usual distance, beyond which a place is in a gap
 
 
@@ -38,6 +39,13 @@ class Places:
             distances = self.data.distances(some, k)
         return float(np.quantile(distances[distances > 0], 0.95)) if distances.any() else 0.0
 
+    def _flat_directions(self) -> Floats:
+        """Directions (f, d) of unit length in which the data do not extend at all."""
+        some = self.X[:: max(len(self.X) // TYPICAL, 1)]
+        squares, directions = np.linalg.eigh(np.atleast_2d(np.cov(some.T, bias=True)))
+        result: Floats = directions.T[(squares <= FLAT * squares[-1]) & (squares[-1] > 0)]
+        return result
+
     def are_gaps(self, places: Floats) -> Booleans:
         """Whether each place (m, d) is farther from the data than they are from one another."""
         result: Booleans = self.data.distances(places) > FAR * self.usual_distance
@@ -61,7 +69,11 @@ class Places:
             # On lines between two points: inside of what the data enclose, wherever they have a gap.
             first, second = (self.data.X[rng.randint(len(self.data.X), size=50 * n)] for _ in range(2))
             places = first + rng.uniform(size=(50 * n, 1)) * (second - first)
-            places = places if self.onto is None else self.onto(places)
+            if self.onto is not None:
+                places = self.onto(places)
+            elif len(flat := self._flat_directions()):
+                # All data are on a line or a sheet: half of the places are off it, by up to a length scale.
+                places[::2] += rng.uniform(-1.0, 1.0, (len(places[::2]), len(flat))) @ flat
         found = places[self.are_gaps(places)]
         result: Floats = found[:n]
         return result

@@ -23,13 +23,18 @@ from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..features.domain import DomainFeatures
 from ..kernels import Kernel
+from ..solvers.ordered_cells import ordered_cells
+from .earlier_points import shortfall
 from .neighbourhoods import TrainingSet
 from .quick_whitening import serves
 from .whitening import Block, make_blocks, whitened
 
 MOST_FEATURES = 1000
 POINTS_PER_FEATURE = 2  # with fewer, features cost more than they spare
-CELL_POINTS, N_EARLIER = 64, 192
+CELL_POINTS, N_EARLIER, MOST_EARLIER = 64, 192, 768  # of cells, of points before them, and of these at most
+EARLIER_SHARE = 0.2  # of the tolerance, that more earlier points may change
+FINEST = 5e-4  # tolerance below which more of them are not asked for: means will be found by iteration
+SAMPLED_CELLS = 24  # that tell whether there are enough
 ROWS_AT_ONCE = 1024
 SINGLE_FROM = 1e-4  # tolerance, from where on single precision does
 MOST_KEPT = 1 << 25  # features of all points, that are kept while they are needed
@@ -56,6 +61,8 @@ class GlobalPart:
         Turns features into further targets `Phi @ spread`, whose squares add up to the variance that is due to `beta`.
     squares : ndarray of shape (k + 1, k + 1) or None
         `y' C^-1 y`; None where it is not known.
+    n_earlier : int
+        Earlier points that each cell was given.
     """
 
     features: tuple[DomainFeatures, ...]
@@ -64,6 +71,7 @@ class GlobalPart:
     cross: Floats
     spread: Floats
     squares: Floats | None = None
+    n_earlier: int = N_EARLIER
 
     @property
     def n_components(self) -> int:
@@ -138,7 +146,7 @@ class GlobalPart:
         gram, cross = (self.gram, self.cross) if n_before else (np.zeros_like(self.gram), np.zeros_like(self.cross))
         squares = self.squares if n_before else np.zeros((cross.shape[1],) * 2)
         if len(data.X) > n_before:
-            blocks = make_blocks(data.X, CELL_POINTS, N_EARLIER, np.random.RandomState(0), n_jobs, n_before)
+            blocks = make_blocks(data.X, CELL_POINTS, self.n_earlier, np.random.RandomState(0), n_jobs, n_before)
             sums = _sums(self.features, self.kernel, data.X, data.y, data.noise, blocks, n_jobs)
             D = self.n_components
             gram, cross = gram + sums[:D, :D], cross + sums[:D, D:]
@@ -169,8 +177,8 @@ class GlobalPart:
                     "reach them: fit again to all of them."
                 )
             features.append(wider)
-        blocks = make_blocks(data.X, CELL_POINTS, N_EARLIER, np.random.RandomState(0), n_jobs)
-        return _assembled(tuple(features), self.kernel, data, blocks, n_jobs, 0.0, np.random.RandomState(0))
+        given = (tuple(features), self.kernel, data, self.n_earlier)
+        return _assembled(*given, 0, n_jobs, 0.0, np.random.RandomState(0))
 
 
 def _rows(features: tuple[DomainFeatures, ...], X: Array) -> Array:
@@ -224,7 +232,7 @@ def _sums(
 
 def for_targets(part: GlobalPart, data: TrainingSet, n_jobs: int | None) -> GlobalPart:
     """The same features for other targets (n, t), those of `data`, without what is known of the variance."""
-    blocks = make_blocks(data.X, CELL_POINTS, N_EARLIER, np.random.RandomState(0), n_jobs)
+    blocks = make_blocks(data.X, CELL_POINTS, part.n_earlier, np.random.RandomState(0), n_jobs)
     sums, D = _sums(part.features, part.kernel, data.X, data.y, data.noise, blocks, n_jobs), part.n_components
     return replace(part, gram=sums[:D, :D], cross=sums[:D, D:], spread=np.empty((D, 0)))
 
@@ -298,27 +306,65 @@ def fit_global_part(
     short, features = split(kernel, X, lack, onto)
     if not features:
         return None
-    blocks = make_blocks(X, CELL_POINTS, N_EARLIER, rng, n_jobs)
-    single = tolerance >= SINGLE_FROM and serves(short, noise)
-    return _assembled(features, short, data, blocks, n_jobs, 0.1 * tolerance**0.5 * typical, rng, single)
+    single, allowed = tolerance >= SINGLE_FROM and serves(short, noise), 0.1 * tolerance**0.5 * typical
+    seed, n_earlier = int(rng.randint(2**31 - 1)), N_EARLIER
+    while True:
+        part = _assembled(features, short, data, n_earlier, seed, n_jobs, allowed, rng, single)
+        enough = 2 * n_earlier > MOST_EARLIER or n_earlier >= len(X)
+        if enough or _shortfall(part, data, seed, rng, n_jobs, single) <= EARLIER_SHARE * max(tolerance, FINEST):
+            return part
+        n_earlier *= 2
 
 
 def _assembled(
     features: tuple[DomainFeatures, ...],
     kernel: Kernel,
     data: TrainingSet,
-    blocks: list[Block],
+    n_earlier: int,
+    seed: int,
     n_jobs: int | None,
     allowed: float,
     rng: np.random.RandomState,
     single: bool = False,
 ) -> GlobalPart:
-    """What the data say of the features; further targets may lack `allowed` of a variance."""
-    X = data.X
-    sums = _sums(features, kernel, X, data.y, data.noise, blocks, n_jobs, single)
+    """What the data say of the features; further targets may lack `allowed` of a variance.
+
+    Cells in an order by `seed` are given so many earlier points.
+    """
+    blocks = make_blocks(data.X, CELL_POINTS, n_earlier, np.random.RandomState(seed), n_jobs)
+    sums = _sums(features, kernel, data.X, data.y, data.noise, blocks, n_jobs, single)
     D = len(sums) - data.y.shape[1]
     gram, cross = sums[:D, :D], sums[:D, D:]
-    low, high = features[0].low, features[0].high
-    places = np.concatenate([X[rng.choice(len(X), 500)], rng.uniform(low, high, (500, X.shape[1]))])
-    spread = _largest(_spread(gram), _rows(features, places), allowed)
-    return GlobalPart(features, kernel, gram, cross, spread, sums[D:, D:])
+    spread = _largest(_spread(gram), _rows(features, _some_places(features, data.X, rng, 500)), allowed)
+    return GlobalPart(features, kernel, gram, cross, spread, sums[D:, D:], n_earlier)
+
+
+def _some_places(features: tuple[DomainFeatures, ...], X: Floats, rng: np.random.RandomState, n: int) -> Floats:
+    """Places (2 n, d), half of them points, the others anywhere."""
+    return np.concatenate([X[rng.choice(len(X), n)], rng.uniform(features[0].low, features[0].high, (n, X.shape[1]))])
+
+
+def _shortfall(
+    part: GlobalPart, data: TrainingSet, seed: int, rng: np.random.RandomState, n_jobs: int | None, single: bool
+) -> float:
+    """KL per place that twice the earlier points would make; see `earlier_points`."""
+    places = _rows(part.features, _some_places(part.features, data.X, rng, 50))
+    effects = cho_solve(cho_factor(part.gram + np.eye(part.n_components)), places.T)
+    variances = np.sum(places * effects.T, axis=1) + part.kernel.variance + float(np.median(data.noise))
+    n_cells = 0
+
+    def some(count: int) -> Integers:
+        nonlocal n_cells
+        n_cells = count
+        return np.sort(rng.choice(count, min(count, SAMPLED_CELLS), replace=False))
+
+    cells = ordered_cells(data.X, CELL_POINTS, 2 * part.n_earlier, np.random.RandomState(seed), n_jobs, choose=some)
+
+    def targets(points: Integers) -> tuple[Floats, Floats]:
+        rows = part.rows(data.X[points])
+        return rows @ effects, (data.y[points] - rows @ part.coefficients)[:, :-1]
+
+    blocks = [Block(*cell) for cell in cells]
+    if len(blocks) < 2:
+        return 0.0
+    return shortfall(part.kernel, data, blocks, n_cells, targets, variances, n_jobs, single)
