@@ -37,8 +37,6 @@ def learn_with_scales(data: LearningData, request: LearningRequest, rng: np.rand
             replace(request, time_budget=left),
             rng,
             n_scales=J,
-            # With several scales there are directions that hardly matter.
-            max_iterations=200 if J == 1 else 120 if request.ard else 40,
             simplify=True,
             starts=_with_one_more(before) if before is not None and goes_on else None,
         )
