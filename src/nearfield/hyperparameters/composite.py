@@ -20,8 +20,9 @@ from .objective import Objective
 from .request import Fixed, LearningRequest
 from .space import Space
 
-ENOUGH = 0.2  # nats of the whole likelihood that are not worth a step: estimates are uncertain by half a nat each
+ENOUGH = 0.1  # nats of the whole likelihood that are not worth a step: estimates are uncertain by half a nat each
 TO_COMPARE, TO_CHOOSE, TO_FOLLOW = (16, 48), (24, 72), (64, 256)  # early blocks, and all, of those that are in order
+TO_CURVE = 32, 128  # the same, whose second derivatives are found
 N_FEW = 12  # independent blocks that starts are compared on
 ASIDE, LEAST_ASIDE = 1024, 16  # blocks to judge by: at most, and at least
 
@@ -100,7 +101,7 @@ def finish(learned: Learned, data: LearningData, request: LearningRequest, rng: 
     with objective.running(blocks) as run:
         # Differences take an evaluation per hyperparameter, which are many where blocks are independent.
         find = objective.curvature if is_ordered or len(some) == 1 else objective.information
-        curvature = find(some, theta[space.free], run)
+        curvature = find(thinned(some, *TO_CURVE) if is_ordered else some, theta[space.free], run)
         if curvature is None:
             return learned
         size = sum(block.size for block in blocks)
@@ -178,6 +179,11 @@ def gains(better: Learned, worse: Learned, data: LearningData, request: Learning
     mean = float(differences.sum() / sizes.sum())
     spread = differences - mean * sizes
     return mean, float(np.sqrt(np.sum(spread**2)) / sizes.sum()), is_aside
+
+
+def with_extents(data: LearningData, request: LearningRequest) -> LearningData:
+    """The same with the lengths of the data, which are those of any number of components."""
+    return replace(data, extents=_space(data, request, 1).extents)
 
 
 def _space(data: LearningData, request: LearningRequest, n_scales: int) -> Space:
