@@ -24,6 +24,7 @@ ENOUGH = 0.1  # nats of the whole likelihood that are not worth a step: estimate
 TO_COMPARE, TO_CHOOSE, TO_FOLLOW = (16, 48), (24, 72), (64, 256)  # early blocks, and all, of those that are in order
 TO_CURVE = 32, 128  # the same, whose second derivatives are found
 N_FEW = 12  # independent blocks that starts are compared on
+MOST_DIFFERENCES = 15  # hyperparameters of a single block
 ASIDE, LEAST_ASIDE = 1024, 16  # blocks to judge by: at most, and at least
 
 
@@ -48,7 +49,7 @@ def maximise_composite_likelihood(
         Kernels and noise variances to start from; None takes those of `Space`.
     """
     began = time.perf_counter()
-    space = _space(data, request, n_scales)
+    space = space_of(data, request, n_scales)
     if not space.free.any():
         return Learned(*space.unpack(space.given))
     if space.is_degenerate:
@@ -87,7 +88,7 @@ def maximise_composite_likelihood(
 def finish(learned: Learned, data: LearningData, request: LearningRequest, rng: np.random.RandomState) -> Learned:
     """Go to the maximum on all blocks from that of some, and say how sure the hyperparameters are."""
     began = time.perf_counter()
-    space = _space(data, request, learned.kernel.n_scales)
+    space = space_of(data, request, learned.kernel.n_scales)
     if not space.free.any() or space.is_degenerate or not np.isfinite(learned.log_likelihood):
         return learned
     data = data.with_blocks(len(space.columns) > 1, rng, request.tied)
@@ -99,8 +100,9 @@ def finish(learned: Learned, data: LearningData, request: LearningRequest, rng: 
     if is_ordered:  # long scales are told by the early ones: together, they are exact
         blocks = [joined(blocks[:N_EARLY]), *blocks[N_EARLY:]]
     with objective.running(blocks) as run:
-        # Differences take an evaluation per hyperparameter, which are many where blocks are independent.
-        find = objective.curvature if is_ordered or len(some) == 1 else objective.information
+        # Differences take an evaluation per hyperparameter, of which there may be many.
+        is_short = is_ordered or (len(some) == 1 and space.free.sum() <= MOST_DIFFERENCES)
+        find = objective.curvature if is_short else objective.information
         curvature = find(thinned(some, *TO_CURVE) if is_ordered else some, theta[space.free], run)
         if curvature is None:
             return learned
@@ -137,7 +139,7 @@ def along(
     All others that are free are at their best for each. The likelihood is that of the blocks which learning follows,
     in proportion.
     """
-    space = _space(data, request, learned.kernel.n_scales)
+    space = space_of(data, request, learned.kernel.n_scales)
     blocks = to_follow(data.blocks or [])
     if are_ordered(blocks):
         blocks = [joined(blocks[:N_EARLY]), *blocks[N_EARLY:]]
@@ -183,10 +185,11 @@ def gains(better: Learned, worse: Learned, data: LearningData, request: Learning
 
 def with_extents(data: LearningData, request: LearningRequest) -> LearningData:
     """The same with the lengths of the data, which are those of any number of components."""
-    return replace(data, extents=_space(data, request, 1).extents)
+    return replace(data, extents=space_of(data, request, 1).extents)
 
 
-def _space(data: LearningData, request: LearningRequest, n_scales: int) -> Space:
+def space_of(data: LearningData, request: LearningRequest, n_scales: int) -> Space:
+    """Space of the hyperparameters that a request leaves open."""
     return Space.of(
         data.X, data.y, request.fixed, n_scales, request.ard, data.extents, request.tied, family=request.family
     )

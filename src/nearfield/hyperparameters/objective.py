@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from threading import Lock
@@ -109,6 +109,21 @@ class Objective:
         # Where blocks run side by side, starts are one after the other.
         thread_map(lambda item: self._go(*item, N_STEPS, NOT_YET), items, self.n_threads if run is map else 1)
         return sorted(climbs, key=lambda climb: climb.best.value, reverse=True)
+
+    def values(self, blocks: list[Block], points: list[Floats]) -> Floats:
+        """Likelihood per target of some blocks at points; minus infinity where it cannot be evaluated."""
+        size, values = sum(block.size for block in blocks), np.full(len(points), -np.inf)
+        with self.running(blocks) as run:
+            for i, point in enumerate(points):
+                kernel, noise = self.space.unpack(self.space.filled(point))
+                arguments = kernel, max(noise, self.space.noise_floor)
+                if self.likelihood is None:
+                    stacks = self.stacks(blocks, len(self.space.columns) > 1)
+                    values[i] = sum(float(each.sum()) for each in run(lambda s: s.values(*arguments), stacks)) / size
+                else:
+                    with suppress(LinAlgError):
+                        values[i] = self.likelihood(blocks)(*arguments)[0] / size
+        return values
 
     def height(self, blocks: list[Block], start: Floats, run: Any) -> float:
         """Largest value that a few steps lead to."""

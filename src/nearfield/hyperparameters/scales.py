@@ -10,9 +10,10 @@ import numpy as np
 from ..common.types import Floats
 from ..kernels import Kernel
 from .blocks import LearningData
-from .composite import gains, maximise_composite_likelihood
+from .composite import gains, maximise_composite_likelihood, with_extents
 from .learned import Learned
 from .request import LearningRequest
+from .screening import screen
 
 MAX_SCALES, MAX_PER_COLUMN = 5, 3  # components; with a length scale per column each takes far longer
 LEAST_GAIN, LEAST_ERRORS = 3e-4, 1.5  # nats per target that a further scale must gain, and in standard errors
@@ -44,6 +45,9 @@ def learn_with_scales(data: LearningData, request: LearningRequest, rng: np.rand
     best = with_scales(1, None)
     n_evaluations = best.n_evaluations
     most = request.n_scales or (MAX_PER_COLUMN if request.ard else MAX_SCALES)
+    screened = screen(best, data, request) if request.ard and most > 1 else None
+    if screened is not None:
+        data, best = with_extents(screened.data(data), request), screened.narrowed(best)
     for J in range(2, most + 1):
         further = with_scales(J, best)
         n_evaluations += further.n_evaluations
@@ -53,6 +57,7 @@ def learn_with_scales(data: LearningData, request: LearningRequest, rng: np.rand
             break
         else:
             best = further
+    best = best if screened is None else screened.widened(best)
     return replace(best, seconds=time.perf_counter() - began, n_evaluations=n_evaluations)
 
 
