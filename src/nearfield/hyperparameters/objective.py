@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from threading import Lock
@@ -112,18 +112,21 @@ class Objective:
 
     def values(self, blocks: list[Block], points: list[Floats]) -> Floats:
         """Likelihood per target of some blocks at points; minus infinity where it cannot be evaluated."""
-        size, values = sum(block.size for block in blocks), np.full(len(points), -np.inf)
+        size = sum(block.size for block in blocks)
+        stacks = self.stacks(blocks, len(self.space.columns) > 1) if self.likelihood is None else []
+
+        def value(point: Floats, run: Any) -> float:
+            kernel, noise = self.space.unpack(self.space.filled(point))
+            noise = max(noise, self.space.noise_floor)
+            if self.likelihood is None:
+                return sum(float(each.sum()) for each in run(lambda stack: stack.values(kernel, noise), stacks)) / size
+            try:
+                return self.likelihood(blocks)(kernel, noise)[0] / size
+            except LinAlgError:
+                return -np.inf
+
         with self.running(blocks) as run:
-            for i, point in enumerate(points):
-                kernel, noise = self.space.unpack(self.space.filled(point))
-                arguments = kernel, max(noise, self.space.noise_floor)
-                if self.likelihood is None:
-                    stacks = self.stacks(blocks, len(self.space.columns) > 1)
-                    values[i] = sum(float(each.sum()) for each in run(lambda s: s.values(*arguments), stacks)) / size
-                else:
-                    with suppress(LinAlgError):
-                        values[i] = self.likelihood(blocks)(*arguments)[0] / size
-        return values
+            return np.array([value(point, run) for point in points])
 
     def height(self, blocks: list[Block], start: Floats, run: Any) -> float:
         """Largest value that a few steps lead to."""
