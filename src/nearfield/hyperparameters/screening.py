@@ -77,7 +77,8 @@ def screen(learned: Learned, data: LearningData, request: LearningRequest) -> Sc
             lengths[group] = longest[group]
             starts.append(space.vector(_with_scales(learned.kernel, lengths[None]), learned.noise_variance))
         values = objective.values(blocks, [start[space.free] for start in starts])
-        return values[0] - values[1:]
+        lost: Floats = values[0] - values[1:]
+        return lost
 
     if not candidates:
         return None
