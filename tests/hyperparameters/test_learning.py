@@ -306,12 +306,12 @@ def test_a_short_time_budget_warns_and_still_answers():
     assert np.isfinite(found.log_likelihood)
 
 
-def test_too_few_iterations_do_not_converge():
+def test_too_few_steps_do_not_converge(monkeypatch):
+    monkeypatch.setattr("nearfield.hyperparameters.objective.N_STEPS", 1)
+    monkeypatch.setattr("nearfield.hyperparameters.objective.MOST_STEPS", 1)
     X, y = draw(200, 2, 0.15, 1.0, 0.1, 0)
     request = LearningRequest(n_restarts=0)
-    learned = maximise_composite_likelihood(
-        LearningData(X, y), request, np.random.RandomState(0), n_scales=1, max_iterations=1
-    )
+    learned = maximise_composite_likelihood(LearningData(X, y), request, np.random.RandomState(0), n_scales=1)
     assert not learned.converged
 
 

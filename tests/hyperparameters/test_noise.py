@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from nearfield.hyperparameters.noise import NoiseModel, Residuals, _is_better, calibrated, choose, learn, learn_anew
-from nearfield.hyperparameters.noise_field import Cells, Inputs, cell_values, choose_kernel, fit_field
+from nearfield.hyperparameters.noise_field import Cells, Inputs, Term, cell_values, choose_kernel, fit_field
 from nearfield.hyperparameters.outliers import neighbours_of, precisions_without_outliers
 from nearfield.hyperparameters.tails import fit_tails, log_densities
 
@@ -26,7 +26,8 @@ def draw(seed=0, dof=np.inf, log_noise=None, of_all=False):
 
 
 def found(residuals, noise, likelihood):
-    return learn(residuals, choose(residuals, noise, likelihood, np.random.RandomState(0)))
+    kind = choose(residuals, noise, likelihood, np.random.RandomState(0))
+    return learn(residuals, kind, np.arange(len(residuals.values)))[0]
 
 
 def waves(X):
@@ -58,7 +59,8 @@ def test_field_is_that_of_the_draw(dof):
     known = residuals.values, residuals.variance, residuals.noise
     values, variances = cell_values(np.zeros(N), *known, cells, rows)
     kernel = choose_kernel(cells, values, variances)
-    found = fit_field(residuals.X, *known, cells, kernel, rows)(residuals.X)
+    smooth, found = fit_field(residuals.X, *known, Term.of(Inputs(), residuals.X, cells, kernel), rows)
+    np.testing.assert_allclose(smooth(residuals.X), found, rtol=1e-9)
     error = found - found.mean() - (field - field.mean())
     assert np.sqrt(np.mean(error**2)) < 0.25  # where the field itself has 0.8
     assert np.std(field) > 0.75

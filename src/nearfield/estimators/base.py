@@ -427,8 +427,15 @@ class GPRegressor(
             extents=tuple(extents) if len(extents) == len(names) else (),
             metric=self.metric_,
             rotation=axes_in_words(self),
+            silent=self._silent_columns(),
             drift=self.drift_coef_.first_target() if hasattr(self, "drift_coef_") else (),
         )
+
+    def _silent_columns(self) -> tuple[int, ...]:
+        """Columns that learning found to have no effect, by the numbers of their length scales."""
+        first = 0 if self._sphere is None else N_CHORD_COLUMNS - 1  # x, y and z of the earth share one
+        learned = getattr(self, "learned_", None)
+        return () if learned is None else tuple(column - first for column in learned.silent)
 
     def _noise_of(self, X: Array, weights: Array | None) -> Array:
         """Noise variance (n,) of each sample."""

@@ -12,8 +12,9 @@ points from farther and farther away, which keep the long scales and the varianc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -83,24 +84,49 @@ def _span(columns: Floats | None) -> Floats | None:
 
 def stacked(blocks: Sequence[Block], by_column: bool) -> list[Stack | ConditionalStack]:
     """Blocks side by side, those of equal shape together; `by_column` where each column has a length scale."""
-    groups: dict[tuple[int, int, bool, int], list[Block]] = {}
+    return [_stack(group, by_column) for group in _groups(blocks)]
+
+
+def _groups(blocks: Sequence[Block]) -> list[list[Block]]:
+    """Blocks of equal shape, no more of them together than stay in the cache."""
+    by_shape: dict[tuple[int, int, bool, int], list[Block]] = {}
     for block in blocks:
         p = 0 if block.drift is None else block.drift.shape[1]
-        groups.setdefault((len(block.X), block.n_given, block.noise_factors is None, p), []).append(block)
-    stacks: list[Stack | ConditionalStack] = []
-    for (n, n_given, is_plain, p), group in groups.items():
+        by_shape.setdefault((len(block.X), block.n_given, block.noise_factors is None, p), []).append(block)
+    groups = []
+    for (n, *_), group in by_shape.items():
         size = max(STACK_NUMBERS // (n * n), 1)
-        for start in range(0, len(group), size):
-            part = group[start : start + size]
-            factors = None if is_plain else np.stack([np.asarray(block.noise_factors) for block in part])
-            X, y = np.stack([block.X for block in part]), np.stack([block.y for block in part])
-            shares = np.array([block.share for block in part])
-            if n_given:
-                stacks.append(ConditionalStack.of(X, y, by_column, n_given, factors, shares))
-                continue
-            drift = np.stack([np.asarray(block.drift) for block in part]) if p else None
-            stacks.append(Stack(squared_differences(X, by_column), y, factors, shares, drift))
-    return stacks
+        groups += [group[start : start + size] for start in range(0, len(group), size)]
+    return groups
+
+
+def _stack(blocks: list[Block], by_column: bool) -> Stack | ConditionalStack:
+    """Blocks of equal shape."""
+    first = blocks[0]
+    X, y = np.stack([block.X for block in blocks]), np.stack([block.y for block in blocks])
+    factors = None if first.noise_factors is None else np.stack([np.asarray(block.noise_factors) for block in blocks])
+    shares = np.array([block.share for block in blocks])
+    if first.n_given:
+        return ConditionalStack.of(X, y, by_column, first.n_given, factors, shares)
+    drift = None if first.drift is None else np.stack([np.asarray(block.drift) for block in blocks])
+    return Stack(squared_differences(X, by_column), y, factors, shares, drift)
+
+
+class Stacks:
+    """What `stacked` gives, kept for as long as the same blocks are learnt from."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, tuple[list[Block], Stack | ConditionalStack]] = {}
+
+    def __call__(self, blocks: Sequence[Block], by_column: bool) -> list[Stack | ConditionalStack]:
+        """Stacks of blocks, made where they have not been asked for before."""
+        return [self._stack(group, by_column) for group in _groups(blocks)]
+
+    def _stack(self, blocks: list[Block], by_column: bool) -> Stack | ConditionalStack:
+        key = by_column, *((id(block.X), block.share) for block in blocks)
+        if key not in self._kept:  # blocks are kept, too, so that no other array gets their number
+            self._kept[key] = blocks, _stack(blocks, by_column)
+        return self._kept[key][1]
 
 
 Evaluation = Callable[[Kernel, float], tuple[float, Floats]]
@@ -130,6 +156,8 @@ class LearningData:
     extents: Extents | None = None  # lengths of the data, where they are known already
     likelihood: Likelihood | None = None  # evaluates blocks elsewhere than here
     drift: Floats | None = None  # (n, p): columns with unknown coefficients; `y` are residuals of least squares
+    stacks: Stacks = field(default_factory=Stacks)
+    judged: dict[Any, Floats] = field(default_factory=dict)  # what `composite.gains` has worked out
 
     def with_blocks(self, ard: bool, rng: np.random.RandomState, tied: int = 0) -> LearningData:
         """The same with blocks, which are made where there are none; see `make_blocks`."""
@@ -188,6 +216,11 @@ def _chosen(n: int, n_early: int, most: int) -> Integers:
         return np.arange(n)
     late = n_early + ((np.arange(most - n_early) + 0.5) * (n - n_early) / (most - n_early)).astype(np.int64)
     return np.concatenate([np.arange(n_early), late])
+
+
+def are_ordered(blocks: list[Block]) -> bool:
+    """Whether blocks are cells of an order, given earlier points, and not independent of each other."""
+    return any(block.n_given for block in blocks)
 
 
 def thinned(blocks: list[Block], n_early: int, most: int) -> list[Block]:

@@ -71,6 +71,7 @@ class Learned:
     converged: bool = True
     on_bounds: tuple[OnBound, ...] = ()  # estimates that sit on a bound
     compared: tuple[tuple[str, float], ...] = ()  # kernels that were compared, and their likelihoods
+    silent: tuple[int, ...] = ()  # columns that one component does without, and which no other was given
     standard_errors: Floats | None = None  # of the logarithms of length scales, variances and noise; NaN where given
 
     def rescaled(self, units: Floats) -> Learned:

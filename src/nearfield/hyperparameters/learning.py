@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..common.types import Booleans, Floats
 from ..common.warnings import warn
 from .blocks import Block, LearningData
-from .composite import finish, maximise_composite_likelihood
+from .composite import finish, maximise_composite_likelihood, with_extents
 from .families import compare_families
 from .learned import Learned, OnBoundWarning, not_converged_message, on_bounds_message
 from .likelihood import feature_log_likelihood
@@ -62,7 +62,7 @@ def learn(data: LearningData, request: LearningRequest, rng: np.random.RandomSta
     if request.ard and fixed.length_scales is not None and fixed.length_scales.shape[1] < data.X.shape[1]:
         warn("ard=True has no effect where length_scale is given: give one length scale per column instead.")
     if not fixed.is_complete:
-        data = data.with_blocks(request.ard, rng, request.tied)
+        data = with_extents(data, request).with_blocks(request.ard, rng, request.tied)
     if request.family != "auto":
         learned = _learn_family(data, request, rng)
     elif fixed.is_complete:

@@ -23,6 +23,7 @@ from ..solvers import linalg
 from ..solvers.factors import LOG_2PI
 
 MOST_ROUNDING = 0.01  # of a conditional variance
+MOST_KEPT = 1 << 17  # numbers of an array that is kept to be written into again
 
 
 def kernel_log_likelihood(
@@ -78,7 +79,7 @@ def squared_differences(X: Floats, by_column: bool) -> Floats:
     first, second = _packed_pairs(X.shape[1])
     differences = X[:, first] - X[:, second]
     differences *= differences
-    return differences
+    return np.ascontiguousarray(differences)
 
 
 @lru_cache(maxsize=64)
@@ -118,19 +119,18 @@ class Stack:
 
     def __call__(self, kernel: Kernel, noise_variance: float) -> tuple[float, Floats]:
         """Value, and gradient (J * q + J + 1,)."""
-        components, slopes, K = self._matrices(kernel, noise_variance)
+        correlations, slopes, K = self._matrices(kernel, noise_variance)
         q, diagonal = self.squares.shape[2], linalg.packed_diagonal(self.y.shape[1])
         shares = _or_ones(self.shares, len(K))
         value = sum(share * self._overwritten(K[i], i) for i, share in enumerate(shares))
         K *= shares[:, None]
-        lengths, variances = np.empty((len(components), q)), np.empty(len(components))
         on_diagonal = K[:, diagonal]
-        for j, (component, slope) in enumerate(zip(components, slopes, strict=True)):
-            variances[j] = np.vdot(component, K) - 0.5 * np.vdot(component[:, diagonal], on_diagonal)
-            slope *= K
-            lengths[j] = slope.ravel() @ self.squares.reshape(-1, q) / kernel.length_scales[j] ** 2
         noise_gradient = 0.5 * float(np.sum(on_diagonal * _noise(noise_variance, self.noise_factors)))
-        return float(value), np.concatenate([lengths.ravel(), variances, [noise_gradient]])
+        variances = correlations @ K.ravel() - 0.5 * on_diagonal.sum()
+        slopes *= K.ravel()
+        lengths = slopes @ self.squares.reshape(-1, q) / kernel.length_scales**2
+        by_component = np.concatenate([(kernel.variances[:, None] * lengths).ravel(), kernel.variances * variances])
+        return float(value), np.append(by_component, noise_gradient)
 
     def values(self, kernel: Kernel, noise_variance: float) -> Floats:
         """Log likelihood of each set, times its share, (B,); minus infinity where the covariance is not definite."""
@@ -143,11 +143,13 @@ class Stack:
                 values[i] = -np.inf
         return values * _or_ones(self.shares, len(K))
 
-    def _matrices(self, kernel: Kernel, noise_variance: float) -> tuple[list[Floats], list[Floats], Floats]:
-        """Components and their slopes, and the covariance matrices, packed: each (B, P)."""
-        components, slopes, K = _sum_of_components(kernel, self.squares)
+    def _matrices(self, kernel: Kernel, noise_variance: float) -> tuple[Floats, Floats, Floats]:
+        """Correlations of components and their slopes (J, B * P), and the covariance matrices, packed (B, P)."""
+        is_small = self.squares[..., 0].size <= MOST_KEPT
+        correlations, slopes, total = _sum_of_components(kernel, self.squares, _scratch if is_small else None)
+        K = total.reshape(len(self.y), -1)
         K[:, linalg.packed_diagonal(self.y.shape[1])] += _noise(noise_variance, self.noise_factors)
-        return components, slopes, K
+        return correlations, slopes, K
 
     def _factored(self, K: Floats, i: int) -> tuple[float, Floats, Floats | None]:
         """Log likelihood of a set of points for its packed covariance matrix, overwritten with its factor.
@@ -222,7 +224,7 @@ class ConditionalStack:
         differences = X[:, pairs.first] - X[:, pairs.second]
         differences *= differences
         squares = differences if by_column else differences.sum(axis=2, keepdims=True)
-        return cls(squares, y, n_given, noise_factors, shares)
+        return cls(np.ascontiguousarray(squares), y, n_given, noise_factors, shares)
 
     @property
     def sizes(self) -> Floats:
@@ -237,24 +239,30 @@ class ConditionalStack:
         takes the targets to residuals, whose covariance is `S`; `b = C' S^-1 C y`, and `a` are the weights of given
         targets, with zeros for the others.
         """
-        components, slopes, covariances = _sum_of_components(kernel, self.squares, _scratch)
+        correlations, slopes, covariances = _sum_of_components(kernel, self.squares, _scratch)
         contrasts, weights, inverse, values = self._conditioned(covariances, noise_variance)
-        (B, n, k), q = self.y.shape, self.squares.shape[2]
+        (B, n, k), given = self.y.shape, self.n_given
         shares = _or_ones(self.shares, B)
-        transposed = contrasts.transpose(0, 2, 1)
+        m, transposed = n - given, contrasts.transpose(0, 2, 1)
         b = transposed @ (inverse @ (contrasts @ self.y))
-        right = b.copy()
-        right[:, : self.n_given] += 2.0 * weights  # twice, since only the symmetric part counts
-        M = np.matmul(transposed, (-k * inverse) @ contrasts, out=_scratch("M", (B, n, n)))
-        M += np.matmul(b, right.transpose(0, 2, 1), out=_scratch("products", (B, n, n)))
-        M *= 0.5 * shares[:, None, None]
+        # M is the product of two factors, with the shares in one of them.
+        left, right = _scratch("left", (B, n, m + 2 * k)), _scratch("right", (B, m + 2 * k, n))
+        left[:, :, :m], left[:, :, m : m + k], left[:, :, m + k :] = transposed, b, b
+        np.matmul(-k * inverse, contrasts, out=right[:, :m])
+        right[:, m + k :] = 0.0
+        right[:, m + k :, :given] = weights.transpose(0, 2, 1)
+        right[:, m : m + k] = b.transpose(0, 2, 1)
+        left[:, :given, m : m + k] += weights
+        right *= shares[:, None, None]
+        M = np.matmul(left, right, out=_scratch("M", (B, n, n)))
         on_diagonal = np.einsum("bii->bi", M)
-        noise_gradient = float(np.sum(on_diagonal * _noise(noise_variance, self.noise_factors)))
+        noise_gradient = 0.5 * float(np.sum(on_diagonal * _noise(noise_variance, self.noise_factors)))
         on_diagonal *= 0.5  # all others are there twice
-        of_pairs = _pairs(n).sums_of(M)
-        weighted = np.multiply(of_pairs[..., None], self.squares, out=_scratch("weighted", self.squares.shape))
-        variances = np.array([np.vdot(component, of_pairs) for component in components])
-        lengths = np.array([slope.ravel() @ weighted.reshape(-1, q) for slope in slopes]) / kernel.length_scales**2
+        of_pairs = _pairs(n).of(M).ravel()
+        shape = len(of_pairs), self.squares.shape[2]
+        weighted = np.multiply(of_pairs[:, None], self.squares.reshape(shape), out=_scratch("weighted", shape))
+        variances = kernel.variances * (correlations @ of_pairs)
+        lengths = kernel.variances[:, None] * (slopes @ weighted) / kernel.length_scales**2
         return float(shares @ values), np.concatenate([lengths.ravel(), variances, [noise_gradient]])
 
     def values(self, kernel: Kernel, noise_variance: float) -> Floats:
@@ -275,10 +283,10 @@ class ConditionalStack:
     def _conditioned(self, covariances: Floats, noise_variance: float) -> tuple[Floats, Floats, Floats, Floats]:
         """Contrasts `C` (B, m, n), weights of given targets, `S^-1` (B, m, m), and values (B,).
 
-        `covariances` are those of pairs (B, P), without the noise.
+        `covariances` are those of pairs (B * P,), without the noise.
         """
         y, (B, n, k), given = self.y, self.y.shape, self.n_given
-        K = _pairs(n).matrices(covariances)
+        K = _pairs(n).matrices(covariances.reshape(B, -1))
         np.einsum("bii->bi", K)[:] += _noise(noise_variance, self.noise_factors)
         m = n - given
         right = np.concatenate([K[:, :given, given:], y[:, :given]], axis=2)
@@ -308,8 +316,7 @@ class _Pairs(NamedTuple):
 
     first: Integers  # (P,)
     second: Integers  # (P,)
-    below: Integers  # (P,): where they are in a matrix of n rows, below its diagonal,
-    above: Integers  # (P,): and above
+    below: Integers  # (P,): where they are in a matrix of n rows, below its diagonal
     of_matrix: Integers  # (n * n,): the pair of each entry
 
     def matrices(self, values: Floats) -> Floats:
@@ -318,12 +325,12 @@ class _Pairs(NamedTuple):
         out = _scratch("matrices", (B, n * n))
         return values.take(self.of_matrix, axis=1, out=out, mode="clip").reshape(B, n, n)
 
-    def sums_of(self, M: Floats) -> Floats:
-        """Sums (B, P) of the two entries of each pair in matrices (B, n, n): on the diagonal, one of them twice."""
-        flat, shape = M.reshape(len(M), -1), (len(M), len(self.first))
-        sums: Floats = flat.take(self.below, axis=1, out=_scratch("below", shape), mode="clip")
-        sums += flat.take(self.above, axis=1, out=_scratch("above", shape), mode="clip")
-        return sums
+    def of(self, M: Floats) -> Floats:
+        """Entries (B, P) of symmetric matrices (B, n, n), each once."""
+        entries: Floats = M.reshape(len(M), -1).take(
+            self.below, axis=1, out=_scratch("entries", (len(M), len(self.first))), mode="clip"
+        )
+        return entries
 
 
 @lru_cache(maxsize=64)
@@ -331,7 +338,7 @@ def _pairs(n: int) -> _Pairs:
     first, second = np.tril_indices(n)
     of_matrix = np.empty((n, n), dtype=np.int64)
     of_matrix[first, second] = of_matrix[second, first] = np.arange(len(first))
-    return _Pairs(first, second, first * n + second, second * n + first, of_matrix.ravel())
+    return _Pairs(first, second, first * n + second, of_matrix.ravel())
 
 
 def _or_ones(shares: Floats | None, n: int) -> Floats:
@@ -344,27 +351,22 @@ def _noise(noise_variance: float, noise_factors: Floats | None) -> Any:
 
 def _sum_of_components(
     kernel: Kernel, squares: Floats, scratch: Scratch | None = None
-) -> tuple[list[Floats], list[Floats], Floats]:
-    """Components of a kernel at squared differences (..., q), their slopes, and the sum of them, each (...)."""
-    q, shape = squares.shape[-1], squares.shape[:-1]
+) -> tuple[Floats, Floats, Floats]:
+    """Correlations of the components (J, N) at squared differences (..., q), their slopes, and the covariance (N,)."""
+    q = squares.shape[-1]
+    squares = squares.reshape(-1, q)
+    shape = kernel.n_scales, len(squares)
     if kernel.length_scales.shape[1] != q:
         raise ValueError(f"The kernel must have {q} length scales per component.")
-    components, slopes = [], []
-    for j, (scales, variance) in enumerate(kernel.components()):
-        out = None if scratch is None else scratch(f"component {j}", shape)
-        factors = 1.0 / scales**2
-        scaled = np.multiply(squares[..., 0], factors[0], out=out) if q == 1 else np.matmul(squares, factors, out=out)
-        component, slope = FAMILIES[kernel.family].with_slope(scaled)
-        component *= variance
-        if slope is not component:
-            slope *= variance
-        components.append(component)
-        slopes.append(slope)
-    total = np.empty(shape) if scratch is None else scratch("total", shape)
-    np.copyto(total, components[0])
-    for component in components[1:]:
-        total += component
-    return components, slopes, total
+    correlations = np.empty(shape) if scratch is None else scratch("correlations", shape)
+    for scales, row in zip(kernel.length_scales, correlations, strict=True):
+        if q == 1:
+            np.multiply(squares[:, 0], scales[0] ** -2, out=row)
+        else:
+            np.matmul(squares, scales**-2, out=row)
+    correlations, slopes = FAMILIES[kernel.family].with_slope(correlations)
+    total = np.empty(shape[1]) if scratch is None else scratch("total", shape[1:])
+    return correlations, slopes, np.matmul(kernel.variances, correlations, out=total)
 
 
 def feature_log_likelihood(

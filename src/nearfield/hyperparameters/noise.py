@@ -143,10 +143,6 @@ class Residuals:
         """Logarithms (n,) of the densities of the residuals, before any calibration."""
         return log_densities(self.values, model.squared_scale(self.X, self.variance, self.noise), model.dof)
 
-    def take(self, rows: Integers) -> Residuals:
-        """Some of them."""
-        return Residuals(self.X[rows], self.values[rows], self.variance[rows], self.noise[rows])
-
     def split(self, of_all: bool) -> tuple[Floats, Floats]:
         """Variance (n,) that is left as it is, and that gets a factor."""
         if of_all:
@@ -233,32 +229,38 @@ def learn_anew(residuals: Residuals, kind: Kind) -> tuple[NoiseModel, Floats]:
             kind = replace(
                 _kind_of_field(residuals, kind.of_all) or Kind(kind.of_all, has_factor=True), is_student=kind.is_student
             )
-        model = learn(residuals, kind)
+        n = len(residuals.values)
+        model, logs = learn(residuals, kind, np.arange(n))
         if model.field is None:
-            return model, model.squared_scale(residuals.X, residuals.variance, residuals.noise)
+            return model, _squared_scales(residuals, model, logs)
         rest, size = residuals.split(kind.of_all)
-        unseen, n = np.empty(len(size)), len(size)
+        unseen = np.empty(n)
         for own in np.array_split(np.random.RandomState(0).permutation(n), FOLDS):
             others = np.setdiff1d(np.arange(n), own)
-            unseen[own] = fit_terms(residuals.X, residuals.values, rest, size, kind.terms, others)(residuals.X[own])
-        unseen += np.mean(model.field(residuals.X)) - np.mean(unseen)
-        size = size * np.exp(unseen)
+            unseen[own] = fit_terms(residuals.X, residuals.values, rest, size, kind.terms, others)[1][own]
+        size = size * np.exp(unseen + np.mean(logs) - np.mean(unseen))
         factor, dof = fit_tails(residuals.values, rest, size, kind.is_student)
         return replace(model, factor=factor, dof=dof), rest + factor * size
 
 
-def learn(residuals: Residuals, kind: Kind, rows: Integers | None = None) -> NoiseModel:
-    """Noise model of a kind from residuals, all or some rows (m,)."""
-    rows = np.arange(len(residuals.values)) if rows is None else rows
+def learn(residuals: Residuals, kind: Kind, rows: Integers) -> tuple[NoiseModel, Floats]:
+    """Noise model of a kind from some rows (m,) of residuals, and the logarithms of its field at all of them (n,)."""
+    logs = np.zeros(len(residuals.values))
     if not kind.has_factor:
-        return NoiseModel()
+        return NoiseModel(), logs
     rest, size = residuals.split(kind.of_all)
     field = None
     if kind.terms:
-        field = fit_terms(residuals.X, residuals.values, rest, size, kind.terms, rows)
-        size = size * np.exp(field(residuals.X))
+        field, logs = fit_terms(residuals.X, residuals.values, rest, size, kind.terms, rows)
+        size = size * np.exp(logs)
     factor, dof = fit_tails(residuals.values[rows], rest[rows], size[rows], kind.is_student)
-    return NoiseModel(factor, dof, field, kind.of_all)
+    return NoiseModel(factor, dof, field, kind.of_all), logs
+
+
+def _squared_scales(residuals: Residuals, model: NoiseModel, logs: Floats) -> Floats:
+    """What a model states for residuals (n,), where its field is known to have these logarithms (n,)."""
+    rest, size = residuals.split(model.of_all)
+    return rest + model.factor * np.exp(logs) * size
 
 
 def log_likelihood(model: NoiseModel, residuals: Residuals) -> float:
@@ -291,5 +293,6 @@ def _held_out_densities(residuals: Residuals, kind: Kind, halves: Sequence[Integ
     """Logarithms (n,) of the densities of residuals, each under a model learnt from the half it is not in."""
     result = np.empty(len(residuals.values))
     for own, other in (halves, halves[::-1]):
-        result[own] = residuals.take(own).log_densities(learn(residuals, kind, other))
+        model, logs = learn(residuals, kind, other)
+        result[own] = log_densities(residuals.values[own], _squared_scales(residuals, model, logs)[own], model.dof)
     return result

@@ -37,7 +37,7 @@ MOST_LOG = 30.0  # of a ratio of variances
 DOF = 5.0  # of the tails that sizes are told by, whatever those of the noise are
 LEAST_CURVATURE = 0.2  # of a residual, so that steps stay short
 MOST_KEPT = 1 << 24  # numbers of a matrix that is kept over rounds
-STEPS = 8  # towards the most likely size of a cell
+STEPS, LAST_STEP = 8, 1e-3  # towards the most likely size of a cell, and the least that is worth another
 MOST_EXCESS = 6.0  # of a cell, beside all
 LEAST_SHARE = 0.25  # of the function's variance: less noise is as good as none
 VANISHES = 0.25  # of the weight of a cell, were its noise of the usual size
@@ -179,11 +179,27 @@ def choose_kernel(cells: Cells, values: Floats, variances: Floats) -> Kernel | N
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """Of a field that is to be found: what it depends on, its cells, and its kernel."""
+    """Of a field that is to be found at some points: what it depends on, its cells, and its kernel.
+
+    Attributes
+    ----------
+    inputs : Inputs
+    cells : Cells
+    kernel : Kernel
+    to_middles : ndarray of shape (n, M) or None
+        The kernel between points and middles of cells; None where it is too large to be kept.
+    """
 
     inputs: Inputs
     cells: Cells
     kernel: Kernel
+    to_middles: Floats | None = None
+
+    @classmethod
+    def of(cls, inputs: Inputs, Z: Floats, cells: Cells, kernel: Kernel) -> Term:
+        """Of points whose inputs are `Z` (n, q)."""
+        is_small = len(Z) * len(cells.middles) <= MOST_KEPT
+        return cls(inputs, cells, kernel, kernel(Z, cells.middles) if is_small else None)
 
 
 def choose_terms(X: Floats, residuals: Floats, latent: Floats, noise: Floats) -> tuple[Term, ...]:
@@ -200,45 +216,54 @@ def choose_terms(X: Floats, residuals: Floats, latent: Floats, noise: Floats) ->
         cells = Cells.of(Z, MOST_CELLS if inputs.column is None else MOST_COLUMN_CELLS)
         kernel = choose_kernel(cells, *cell_values(np.zeros(len(X)), residuals, latent, noise, cells, rows))
         if kernel is not None:
-            terms.append(Term(inputs, cells, kernel))
-            noise = noise * np.exp(fit_field(Z, residuals, latent, noise, cells, kernel, rows)(Z))
+            terms.append(Term.of(inputs, Z, cells, kernel))
+            noise = noise * np.exp(fit_field(Z, residuals, latent, noise, terms[-1], rows)[1])
     return tuple(terms)
 
 
 def fit_terms(
     X: Floats, residuals: Floats, latent: Floats, noise: Floats, terms: Sequence[Term], rows: Integers
-) -> NoiseField | FieldSum:
-    """The field of some terms, one after the other, from some rows (m,); arguments are those of `fit_field`."""
-    fields = []
+) -> tuple[NoiseField | FieldSum, Floats]:
+    """The field of some terms, one after the other, from some rows (m,), and its logarithms (n,) at all points.
+
+    Arguments are those of `fit_field`.
+    """
+    fields, total = [], np.zeros(len(X))
     for term in terms:
-        Z = term.inputs(X)
-        smooth = fit_field(Z, residuals, latent, noise, term.cells, term.kernel, rows)
-        noise = noise * np.exp(smooth(Z))
-        fields.append(replace(smooth, inputs=term.inputs))
-    return fields[0] if len(fields) == 1 else FieldSum(tuple(fields))
+        field, values = fit_field(term.inputs(X), residuals, latent, noise, term, rows)
+        noise = noise * np.exp(values)
+        total += values
+        fields.append(field)
+    return fields[0] if len(fields) == 1 else FieldSum(tuple(fields)), np.clip(total, -MOST_LOG, MOST_LOG)
 
 
 def fit_field(
-    X: Floats, residuals: Floats, latent: Floats, noise: Floats, cells: Cells, kernel: Kernel, rows: Integers
-) -> NoiseField:
-    """Field of most probability for a kernel, from some rows (m,).
+    Z: Floats, residuals: Floats, latent: Floats, noise: Floats, term: Term, rows: Integers
+) -> tuple[NoiseField, Floats]:
+    """Field of most probability for a term, from some rows (m,), and its logarithms (n,) at all points.
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
+    Z : ndarray of shape (n, q)
+        What the term depends on.
     residuals, latent, noise : ndarrays of shape (n,)
         Left-out residuals, variances of the function there, and of the noise as far as it is known.
     """
-    field, here = NoiseField(cells.middles[:1], kernel, np.zeros(1), 0.0), np.zeros(len(rows))
+    cells, kernel = term.cells, term.kernel
+    field, values = NoiseField(cells.middles[:1], kernel, np.zeros(1), 0.0), np.zeros(len(Z))
     used = np.bincount(cells.owner[rows], minlength=len(cells.middles)) > 0
     middles = cells.middles[used]
     K = kernel(middles, middles)
-    to_rows = kernel(X[rows], middles) if len(rows) * len(middles) <= MOST_KEPT else None
     for _ in range(ROUNDS):
-        values, variances = cell_values(here, residuals[rows], latent[rows], noise[rows], cells, rows)
-        field = _smoothed(middles, kernel, K, values[used], variances[used])
-        here = field(X[rows]) if to_rows is None else field.from_products(to_rows @ field.coefficients)
-    return field
+        of_cells, variances = cell_values(values[rows], residuals[rows], latent[rows], noise[rows], cells, rows)
+        field = _smoothed(middles, kernel, K, of_cells[used], variances[used])
+        if term.to_middles is None:
+            values = field(Z)
+        else:
+            coefficients = np.zeros(len(used))
+            coefficients[used] = field.coefficients
+            values = field.from_products(term.to_middles @ coefficients)
+    return replace(field, inputs=term.inputs), values
 
 
 def cell_values(
@@ -287,7 +312,9 @@ def _most_likely(
             cells.sums(share**2 * np.maximum(curvature, LEAST_CURVATURE), rows),
         )
         step = slope / np.where(bend > 0, bend, np.inf)
-        excess = np.clip(excess + np.clip(step, -1.0, 1.0), -MOST_EXCESS, MOST_EXCESS)
+        before, excess = excess, np.clip(excess + np.clip(step, -1.0, 1.0), -MOST_EXCESS, MOST_EXCESS)
+        if float(np.abs(excess - before).max()) < LAST_STEP:
+            break
     return excess
 
 

@@ -87,73 +87,127 @@ def maximise(
     return replace(best, converged=converged, n_evaluations=n_evaluations)
 
 
-ENOUGH = 0.05  # nats of the whole likelihood that are not worth a step: estimates are uncertain by half a nat each
-MOST_STEPS = 25
-LONGEST = 1.0  # step of a logarithm
-SHORTEST = 1e-3  # share of a step that is still tried
+RADIUS, LONGEST, SHORTEST = 1.0, 2.0, 1e-4  # how far a step may go in any logarithm: at first, at most and at least
+FAR = 0.7  # step of a logarithm after which the curvature is another
+
+Objective = Callable[[Floats], tuple[float, Floats]]
 
 
-def polish(
-    objective: Callable[[Floats], tuple[float, Floats]],
-    start: Floats,
-    bounds: Sequence[tuple[float, float]],
-    curvature: Floats,
-    size: float,
-    *,
-    deadline: float = math.inf,
-    progress: Callable[[float, float], None] | None = None,
-) -> Optimum:
-    """Maximise from near the maximum, by Newton's method with a curvature that is corrected on the way.
+class Climb:
+    """A way up, by Newton's method with a curvature that is corrected on the way; it can be gone in several goes.
+
+    Steps go no farther than the last ones have shown the curvature to hold, and where it is small give way first.
 
     Parameters
     ----------
     objective : callable
-        See `maximise`; per target.
-    curvature : ndarray of shape (p, p)
-        About minus the second derivatives of the objective.
-    size : float
-        Number of targets. The end is where less than `ENOUGH` is left to gain.
-
-    Returns
-    -------
-    Optimum
-        Of value minus infinity where the start is out of reach.
+        Takes a point (p,), gives value and gradient (p,), per target. A `LinAlgError` means that the point is out of
+        reach.
+    curvature : callable or ndarray of shape (p, p)
+        About minus the second derivatives of the objective, or what gives them at a point: that is asked again after
+        long steps.
+    start : ndarray of shape (p,)
+    bounds : sequence of p pairs
     """
-    lower, upper = np.array(bounds).T
-    H = _definite(curvature)
-    try:
-        value, gradient = objective(start)
-    except LinAlgError:
-        return Optimum(start, -np.inf, n_evaluations=1)
-    best = Optimum(start, value, n_evaluations=1)
-    for i in range(MOST_STEPS):
-        point = best.point
-        is_free = ~(((point <= lower) & (gradient < 0)) | ((point >= upper) & (gradient > 0)))
-        step = np.zeros(len(point))
-        step[is_free] = np.linalg.solve(H[np.ix_(is_free, is_free)], gradient[is_free])
-        if 0.5 * float(gradient @ step) * size < ENOUGH:
-            return replace(best, converged=True, curvature=H)
-        step *= min(1.0, LONGEST / float(np.abs(step).max()))
-        share, before = 1.0, best
-        while share >= SHORTEST:
-            trial = np.clip(point + share * step, lower, upper)
-            best = replace(best, n_evaluations=best.n_evaluations + 1)
-            try:
-                value, slope = objective(trial)
-            except LinAlgError:
-                value = -np.inf
-            if value > before.value:
-                H = _corrected(H, trial - point, gradient - slope)
-                best, gradient = replace(best, point=trial, value=value), slope
+
+    def __init__(
+        self,
+        objective: Objective,
+        curvature: Callable[[Floats], Floats] | Floats,
+        start: Floats,
+        bounds: Sequence[tuple[float, float]],
+    ) -> None:
+        self._objective, self._curvature = objective, curvature if callable(curvature) else None
+        self._lower, self._upper = np.array(bounds).reshape(-1, 2).T
+        self.best = Optimum(np.clip(start, self._lower, self._upper), -np.inf)
+        self._gradient = np.zeros(len(start))
+        self._radius = RADIUS
+        self._H = None if callable(curvature) else _definite(curvature)
+
+    def go(
+        self,
+        max_steps: int,
+        enough: float,
+        *,
+        deadline: float = math.inf,
+        progress: Callable[[float, float], None] | None = None,
+    ) -> Optimum:
+        """Take steps until less than `enough` is to be gained by one; of value minus infinity if out of reach."""
+        if self.best.value == -np.inf and (self.best.n_evaluations or self._evaluated(self.best.point) is None):
+            return self.best
+        self.best = replace(self.best, converged=False)
+        for i in range(max_steps):
+            if self._step(enough):
+                return self.best
+            if progress is not None:
+                progress(min((i + 1) / max_steps, 1.0), self.best.value)
+            if time.perf_counter() > deadline:
                 break
-            share *= 0.3
-        else:  # rounding errors leave no way up
-            return replace(best, converged=True, curvature=H)
-        if progress is not None:
-            progress(min((i + 1) / 5, 1.0), best.value)
-        if time.perf_counter() > deadline:
-            break
-    return replace(best, curvature=H)
+        return self.best
+
+    def _evaluated(self, point: Floats) -> tuple[float, Floats] | None:
+        """Value and gradient at a point, which is the best if it is better; None where it is out of reach."""
+        self.best = replace(self.best, n_evaluations=self.best.n_evaluations + 1)
+        try:
+            value, gradient = self._objective(point)
+        except LinAlgError:
+            return None
+        if value > self.best.value:
+            self.best, self._gradient = replace(self.best, point=point, value=value), gradient
+        return value, gradient
+
+    def _step(self, enough: float) -> bool:
+        """Whether there is no more to be gained; takes a step otherwise."""
+        point, value, gradient = self.best.point, self.best.value, self._gradient
+        if self._H is None and self._curvature is not None:
+            self._H = _definite(self._curvature(point))
+        H = np.asarray(self._H)
+        is_free = ~(((point <= self._lower) & (gradient < 0)) | ((point >= self._upper) & (gradient > 0)))
+        values, vectors = np.linalg.eigh(H[np.ix_(is_free, is_free)])
+        slopes = vectors.T @ gradient[is_free]
+        if 0.5 * float(np.sum(slopes**2 / values)) < enough:
+            return self._ended()
+        while self._radius > SHORTEST:
+            step = np.zeros(len(point))
+            step[is_free] = _within(self._radius, values, vectors, slopes)
+            trial = np.clip(point + step, self._lower, self._upper)
+            step = trial - point
+            length = float(np.abs(step).max())
+            expected = float(gradient @ step - 0.5 * step @ H @ step)
+            answer = self._evaluated(trial)
+            gain = -np.inf if answer is None else answer[0] - value
+            if gain < 0.25 * expected:
+                self._radius = min(0.3 * length, self._radius) if gain <= 0 else 0.5 * length
+            elif gain > 0.75 * expected:
+                self._radius = min(max(2.0 * length, self._radius), LONGEST)
+            if answer is not None:
+                H = _corrected(H, step, gradient - answer[1])
+            if gain > 0:
+                is_far = self._curvature is not None and length > FAR
+                self._H = None if is_far else H
+                return False
+            values, vectors = np.linalg.eigh(H[np.ix_(is_free, is_free)])
+            slopes = vectors.T @ gradient[is_free]
+        self._radius = RADIUS
+        return self._ended()  # rounding errors leave no way up
+
+    def _ended(self) -> bool:
+        self.best = replace(self.best, converged=True, curvature=self._H)
+        return True
+
+
+def _within(radius: float, values: Floats, vectors: Floats, slopes: Floats) -> Floats:
+    """Step that gains most for a curvature with these eigenvalues and vectors, none of its entries beyond `radius`."""
+    step: Floats = vectors @ (slopes / values)
+    if float(np.abs(step).max()) <= radius:
+        return step
+    low, high = np.log(1e-6 * values.min()), np.log(np.linalg.norm(slopes) / radius + values.max())
+    for _ in range(25):
+        middle = 0.5 * (low + high)
+        step = vectors @ (slopes / (values + np.exp(middle)))
+        low, high = (middle, high) if float(np.abs(step).max()) > radius else (low, middle)
+    result: Floats = vectors @ (slopes / (values + np.exp(high)))
+    return result
 
 
 def _definite(H: Floats) -> Floats:

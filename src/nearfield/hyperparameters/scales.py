@@ -10,9 +10,10 @@ import numpy as np
 from ..common.types import Floats
 from ..kernels import Kernel
 from .blocks import LearningData
-from .composite import gains, maximise_composite_likelihood
+from .composite import gains, maximise_composite_likelihood, with_extents
 from .learned import Learned
 from .request import LearningRequest
+from .screening import screen
 
 MAX_SCALES, MAX_PER_COLUMN = 5, 3  # components; with a length scale per column each takes far longer
 LEAST_GAIN, LEAST_ERRORS = 3e-4, 1.5  # nats per target that a further scale must gain, and in standard errors
@@ -37,8 +38,6 @@ def learn_with_scales(data: LearningData, request: LearningRequest, rng: np.rand
             replace(request, time_budget=left),
             rng,
             n_scales=J,
-            # With several scales there are directions that hardly matter.
-            max_iterations=200 if J == 1 else 120 if request.ard else 40,
             simplify=True,
             starts=_with_one_more(before) if before is not None and goes_on else None,
         )
@@ -46,6 +45,9 @@ def learn_with_scales(data: LearningData, request: LearningRequest, rng: np.rand
     best = with_scales(1, None)
     n_evaluations = best.n_evaluations
     most = request.n_scales or (MAX_PER_COLUMN if request.ard else MAX_SCALES)
+    screened = screen(best, data, request) if request.ard and most > 1 else None
+    if screened is not None:
+        data, best = with_extents(screened.data(data), request), screened.narrowed(best)
     for J in range(2, most + 1):
         further = with_scales(J, best)
         n_evaluations += further.n_evaluations
@@ -55,6 +57,7 @@ def learn_with_scales(data: LearningData, request: LearningRequest, rng: np.rand
             break
         else:
             best = further
+    best = best if screened is None else screened.widened(best)
     return replace(best, seconds=time.perf_counter() - began, n_evaluations=n_evaluations)
 
 

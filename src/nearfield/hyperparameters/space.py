@@ -152,6 +152,14 @@ class Space:
         result: Floats = np.bincount(self.leaders, gradient, len(gradient))[self.free]
         return result
 
+    def free_matrix(self, matrix: Floats) -> Floats:
+        """Second derivatives in the free entries, from those in all."""
+        p = len(self.given)
+        sums = np.zeros((p, p))
+        np.add.at(sums, (self.leaders[:, None], self.leaders[None, :]), matrix)
+        result: Floats = sums[np.ix_(self.free, self.free)]
+        return result
+
     def unpack(self, theta: Floats) -> tuple[Kernel, float]:
         """Kernel and noise variance of a whole vector; what is given comes back to the last digit."""
         J, q = self.n_scales, len(self.columns)

@@ -77,6 +77,8 @@ class Report:
     standard_errors : tuple of float
         Of the logarithms of all length scales, signal variances and the noise variance; NaN where one was given or the
         data do not tell it, empty where nothing was learnt.
+    silent : tuple of int
+        Columns that were found to have no effect, by number.
     drift : tuple of (name, value, standard error)
         Coefficients of the drift for the first target; empty where it has no columns.
     left_out : dict
@@ -121,6 +123,7 @@ class Report:
     target: str = ""
     kernel: str = ""
     standard_errors: tuple[float, ...] = ()
+    silent: tuple[int, ...] = ()
     drift: tuple[tuple[str, float, float], ...] = ()
     left_out: dict[str, float] = field(default_factory=dict)
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)

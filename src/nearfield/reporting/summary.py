@@ -136,7 +136,13 @@ def _reported_scales(report: Report) -> list[tuple[str, str]]:
         table = _shares(lengths, shares, " km" if report.metric == "sphere" else "")
     lines = _hyperparameters(report.hyperparameters, table, " km" if report.metric == "sphere" else "")
     kernel = [("kernel", report.kernel)] if report.kernel else []
-    return [*kernel, *_axes(report.rotation), *lines, *_how_sure(report)]
+    return [*kernel, *_axes(report.rotation), *lines, *_without_effect(report), *_how_sure(report)]
+
+
+def _without_effect(report: Report) -> list[tuple[str, str]]:
+    """Columns that learning found to do nothing."""
+    names = [report.columns[i] if i < len(report.columns) else f"x{i}" for i in report.silent]
+    return [("no effect", f"{', '.join(names)}: the likelihood is the same without")] if names else []
 
 
 def _axes(words: str) -> list[tuple[str, str]]:
