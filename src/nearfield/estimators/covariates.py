@@ -302,11 +302,11 @@ class WithDrift:
         F = None if self._points is None else self._drift_columns(self._points)
         if F is None:
             return y, None
-        root = np.ones((len(F), 1)) if weights is None else np.sqrt(weights)[:, None]
         self._trend = np.zeros((F.shape[1], y.shape[1]))
         p = 0 if self._roles is None else self._roles.n_drift
-        drift = F[:, :p] * root
-        self._trend[:p] = np.linalg.lstsq(drift.T @ drift, drift.T @ (y * root), rcond=None)[0]  # near enough
+        drift = F[:, :p]
+        weighted = drift if weights is None else drift * weights[:, None]
+        self._trend[:p] = np.linalg.lstsq(weighted.T @ drift, weighted.T @ y, rcond=None)[0]  # near enough
         return y - F @ self._trend, F
 
     def _mean_of(self, y: Array, weights: Array | None) -> Array:

@@ -303,7 +303,12 @@ def fit(
         failed[c] = not _invert(A, L)
         if failed[c]:
             continue
-        for j in range(k):
+        if k > FEW_TARGETS:  # in one product with the inverse, whose upper triangle is not made yet
+            for i in range(D):
+                for j in range(i):
+                    A[j, i] = A[i, j]
+            np.dot(A, cross[c], coefficients[c])
+        for j in range(k if k <= FEW_TARGETS else 0):
             right[:], solution[:] = cross[c, :, j], 0.0
             for i in range(D):
                 half = 0.0
@@ -377,12 +382,11 @@ def predict(
 ) -> None:  # fmt: skip
     """Means (m, k) and variances (m,) at points, by the centres near each, blended up to `close` times the nearest.
 
-    `grids` are coefficients (C, k, f1, f2), or (C, 1, D, K), padded, where there are more than `FEW_TARGETS`.
+    `grids` are coefficients (C, k, f1, f2), or (C, 1, k, D) where there are more than `FEW_TARGETS`.
     Points without a centre in reach, or with one that has no moments, are `left` (m,).
     """
     d, k, n1, n2 = points.shape[1], mean.shape[1], len(parents1), len(parents2)
-    K = grids.shape[3]
-    forms = np.empty(K)
+    features = np.empty(grids.shape[3])
     first, last = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
     near, squares = np.empty(MOST_NEAR, dtype=np.int64), np.empty(MOST_NEAR)
     z, u, v = np.empty(d), np.empty(n1), np.empty(n2)
@@ -438,16 +442,16 @@ def predict(
                 form = min(form + correction * _lacking(square, root, degree), variance)
             variances[i] += weight * form
             if k > FEW_TARGETS:
-                forms[:] = 0.0
                 place = 0
                 for q in range(len(feature_limits)):
                     for r in range(feature_limits[q]):
-                        value = u[q] * v[r]
-                        for j in range(K):
-                            forms[j] += value * grids[c, 0, place, j]
+                        features[place] = u[q] * v[r]
                         place += 1
                 for j in range(k):
-                    mean[i, j] += weight * root * forms[j]
+                    form = 0.0
+                    for q in range(len(features)):
+                        form += features[q] * grids[c, 0, j, q]
+                    mean[i, j] += weight * root * form
                 continue
             for j in range(k):
                 form = 0.0

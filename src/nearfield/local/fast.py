@@ -184,17 +184,16 @@ def predict(
     shape = gaussian.monomials.shape
     is_wide = k > loops.FEW_TARGETS
     places, width = gaussian.places, shape[0] * shape[1]
-    if is_wide:  # features in the order in which they are made, and targets side by side
+    if is_wide:  # features in the order in which they are made, one row of them per target
         used = np.concatenate([q * shape[1] + np.arange(n) for q, n in enumerate(tables.feature_limits)])
         places, width = np.searchsorted(used, places), len(used)
-    padded = -(-k // loops.ABREAST) * loops.ABREAST if is_wide else k
-    grids, polynomials = np.zeros((len(models), width, padded)), np.zeros((len(models), moments.n_moments))
+    grids, polynomials = np.zeros((len(models), k, width)), np.zeros((len(models), moments.n_moments))
     for i, c in enumerate(cells.order.tolist()):
         model = models[c]
         if isinstance(model, MomentModel):
-            grids[i][places, :k] = gaussian.factor[:, None] * model.coefficients
+            grids[i][:, places] = gaussian.factor * model.coefficients.T
             polynomials[i] = model.polynomial
-    of_targets = grids[:, None] if is_wide else np.ascontiguousarray(grids.transpose(0, 2, 1)).reshape(-1, k, *shape)
+    of_targets = grids[:, None] if is_wide else grids.reshape(-1, k, *shape)
     forms = of_targets, polynomials.reshape(len(models), *moments.pairs[0].monomials.shape)
     order = np.argsort(keys_of(X, cells.low, cells.side, cells.extent), kind="stable")
     mean, variance, left = np.empty((len(X), k)), np.empty(len(X)), np.empty(len(X), dtype=bool)
