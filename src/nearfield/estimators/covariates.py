@@ -18,6 +18,7 @@ from ..solvers.drift import Coefficients
 from .area_groups import Groups
 from .columns import UNSEEN, Roles, has_roles, is_transformer, roles_of, with_design
 from .mean_model import cross_fitted, predicted
+from .twins import as_given
 
 SOURCES = "rows of a source or a Dask collection"
 Moments = tuple[Floats, Floats]
@@ -99,7 +100,7 @@ class WithDrift:
 
         Parameters
         ----------
-        X : array or data frame of shape (m, n_features)
+        X : array, data frame or tensor of shape (m, n_features)
 
         Returns
         -------
@@ -118,7 +119,8 @@ class WithDrift:
         def part(values: Floats, variance: Floats) -> Part:
             values = self._finite(values[:, :k])  # type: ignore[attr-defined]
             std = np.sqrt(np.clip(variance, 0.0, None))
-            return Part(values[:, 0], std) if self._single_target else Part(values, np.tile(std[:, None], k))
+            both = (values[:, 0], std) if self._single_target else (values, np.tile(std[:, None], k))
+            return Part(*as_given(both, X))
 
         return PredictedParts(
             part(drift[0] + mean, drift[1]), part(*process), part(process[0][:, :k] + drift[0] + mean, total)
@@ -205,12 +207,6 @@ class WithDrift:
         missing = [names[j] for j in self._roles.encoding.used if names[j] not in present]
         if missing:
             raise ValueError(f"X lacks the column {missing[0]!r}, which the model was fitted with.")
-
-    def _refuse_roles(self, what: str) -> None:
-        if has_roles(self):
-            named = [name for name in ("coordinates", "mean", "groups") if getattr(self, name) is not None]
-            name = named[0] if named else "drift"
-            raise ValueError(f"{describe(self, name)} takes arrays and data frames, but not {what}.")
 
     def _refuse_roles_of_rows(self) -> None:
         """Refuse roles that take all rows to find out: levels, transformers and mean models, for rows of a source."""

@@ -28,6 +28,7 @@ from .area_groups import Groups
 from .joint_noise import LearntJointNoise
 from .rotated import rotated
 from .samples import Functions
+from .twins import as_given
 
 
 class ExactGPRegressor(LearntJointNoise):
@@ -255,7 +256,7 @@ class ExactGPRegressor(LearntJointNoise):
         """
         refuse_source(self, X)
         self._fitted_on_tensors(X)
-        return self._predict(X, return_std, return_cov, include_noise)
+        return as_given(self._predict(X, return_std, return_cov, include_noise), X)
 
     def _rows(self, X: Array) -> Array:
         return X

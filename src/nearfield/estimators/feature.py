@@ -45,6 +45,7 @@ from .feature_functions import FeatureFunctions, has_scales
 from .probabilities import NO_ROWS
 from .rotated import is_rotated, refuse_rows_of_rotated, rotated
 from .sampling import FeatureSums, rows_seen_by, take_sample
+from .twins import as_given
 
 FAR = 0.1  # nats per point from the exact process, that are worth a warning
 
@@ -423,7 +424,7 @@ class FeatureGPRegressor(FeatureFunctions):
         self._fitted_on_tensors(X)
         source = as_source(X, None, None)
         if source is None:
-            return self._predict(X, return_std, return_cov, include_noise)
+            return as_given(self._predict(X, return_std, return_cov, include_noise), X)
         if return_cov:
             raise ValueError("The covariance of all rows of a source cannot be held; ask for return_std instead.")
         return predict_source(self, source, return_std, include_noise)

@@ -79,6 +79,8 @@ class Report:
         data do not tell it, empty where nothing was learnt.
     drift : tuple of (name, value, standard error)
         Coefficients of the drift for the first target; empty where it has no columns.
+    host : str
+        Where tensors were computed with, in words; empty for arrays, and where they stayed on their device.
     left_out : dict
         Scores of left-out predictions of (a sample of) the training data: `rmse`, `nll`, `crps`, `coverage` of 95 %
         intervals, and the number of `samples`; empty where they were not asked.
@@ -122,6 +124,7 @@ class Report:
     kernel: str = ""
     standard_errors: tuple[float, ...] = ()
     drift: tuple[tuple[str, float, float], ...] = ()
+    host: str = ""
     left_out: dict[str, float] = field(default_factory=dict)
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
 
