@@ -94,6 +94,7 @@ class GPRegressor(
         coordinates: Any = None,
         drift: Any = "constant",
         mean: Any = None,
+        mean_rounds: int = 1,
         groups: Any = None,
         noise: str = "constant",
         likelihood: str = "gaussian",
@@ -114,6 +115,7 @@ class GPRegressor(
         self.coordinates = coordinates
         self.drift = drift
         self.mean = mean
+        self.mean_rounds = mean_rounds
         self.groups = groups
         self.noise = noise
         self.likelihood = likelihood
@@ -161,7 +163,9 @@ class GPRegressor(
     ) -> tuple[Floats, Floats, Floats | None]:
         """The same in the columns that were given."""
         if reset:
-            self._is_host_of_tensors = is_tensor(X) and self._leaves_tensors()
+            self.__dict__.pop("_is_host_of_tensors", None)
+            if is_tensor(X) and self._leaves_tensors():
+                self._is_host_of_tensors = True
         if is_tensor(X):
             from ..common import tensor_checks
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_array, validate_data
 
 from ..common.arrays import Array, weighted_mean
 from ..common.derivatives import along_columns
 from ..common.parts import Part, PredictedParts
 from ..common.types import Floats
-from ..common.validation import describe, spawn
+from ..common.validation import check_integer, describe, spawn
 from ..features.design import TransformedDesign
 from ..reporting.coefficients import DriftCoefficients
 from ..solvers.drift import Coefficients
@@ -34,6 +36,7 @@ class WithDrift:
     coordinates: Any
     drift: Any
     mean: Any
+    mean_rounds: int
     groups: Any = None
     random_state: Any
     mean_: Any
@@ -291,9 +294,7 @@ class WithDrift:
         The guess, `_trend`, is by least squares without regard to the process: what is left is as small as the data.
         """
         if self.mean is not None and self._roles is not None and self._points is not None:
-            rng = spawn(self.random_state, "mean")
-            given = self._roles.encoding.decode(self._points)
-            self.mean_, self._mean_rows = cross_fitted(self.mean, given, y, weights, rng)
+            self.mean_, self._mean_rows = self._fit_mean(self._roles.encoding.decode(self._points), y, weights)
             y = y - self._mean_rows
         F = None if self._points is None else self._drift_columns(self._points)
         if F is None:
@@ -304,6 +305,25 @@ class WithDrift:
         weighted = drift if weights is None else drift * weights[:, None]
         self._trend[:p] = np.linalg.lstsq(weighted.T @ drift, weighted.T @ y, rcond=None)[0]  # near enough
         return y - F @ self._trend, F
+
+    def _fit_mean(self, X: Any, y: Floats, weights: Floats | None) -> tuple[Any, Floats]:
+        """The mean model, and what it says of each row (n, k) that it has not seen.
+
+        From the second round on it is fitted to targets less what the process says of each row without it: so it is
+        not asked to follow what varies in space, and the process not to follow what it made of that.
+        """
+        n_rounds = check_integer(self, "mean_rounds", 1)
+        model, held_out = cross_fitted(self.mean, X, y, weights, spawn(self.random_state, "mean"))
+        for number in range(1, n_rounds):
+            process = clone(self).set_params(mean=None, mean_rounds=1)
+            if hasattr(process, "target"):
+                process.set_params(target="identity")  # targets are transformed already
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what there is to say is said of the last round
+                process.fit(X, (y - held_out)[:, 0] if self._single_target else y - held_out, weights)
+            rest = y - process.loo_.mean.reshape(y.shape)
+            model, held_out = cross_fitted(self.mean, X, rest, weights, spawn(self.random_state, f"mean {number}"))
+        return model, held_out
 
     def _mean_of(self, y: Array, weights: Array | None) -> Array:
         """What is taken out of targets (n, k): their mean, unless a drift stands for it or there is to be none."""

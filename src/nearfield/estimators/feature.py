@@ -84,6 +84,8 @@ class FeatureGPRegressor(FeatureFunctions):
         that says nothing. Of arrays and data frames.
     mean : regressor or None, default=None
         Any regressor of scikit-learn as the mean of the process, cross-fitted; see `ExactGPRegressor`.
+    mean_rounds : int, default=1
+        How often the mean model is fitted, from the second time on to targets less the process; see `ExactGPRegressor`.
     groups : names or numbers of columns, or None, default=None
         Columns of categories whose levels have independent normal effects with a learnt variance; see
         `ExactGPRegressor`.
@@ -165,6 +167,7 @@ class FeatureGPRegressor(FeatureFunctions):
         coordinates: Any = None,
         drift: Any = "constant",
         mean: Any = None,
+        mean_rounds: int = 1,
         groups: Any = None,
         likelihood: str = "kernel",
         noise: str = "constant",
@@ -187,6 +190,7 @@ class FeatureGPRegressor(FeatureFunctions):
             coordinates=coordinates,
             drift=drift,
             mean=mean,
+            mean_rounds=mean_rounds,
             groups=groups,
             noise=noise,
             likelihood=likelihood,

@@ -81,6 +81,8 @@ class LocalGPRegressor(LearntNoise):
         and data frames. Hyperparameters are learnt by the restricted likelihood of blocks.
     mean : regressor or None, default=None
         Any regressor of scikit-learn as the mean of the process, cross-fitted; see `ExactGPRegressor`.
+    mean_rounds : int, default=1
+        How often the mean model is fitted, from the second time on to targets less the process; see `ExactGPRegressor`.
     groups : names or numbers of columns, or None, default=None
         Columns of categories whose levels have independent normal effects of learnt variance; see `ExactGPRegressor`.
     tolerance : float, default=1e-3
@@ -201,6 +203,7 @@ class LocalGPRegressor(LearntNoise):
         coordinates: Any = None,
         drift: Any = "constant",
         mean: Any = None,
+        mean_rounds: int = 1,
         groups: Any = None,
         tolerance: float = 1e-3,
         spacing: Any = "auto",
@@ -231,6 +234,7 @@ class LocalGPRegressor(LearntNoise):
         self.coordinates = coordinates
         self.drift = drift
         self.mean = mean
+        self.mean_rounds = mean_rounds
         self.groups = groups
         self.tolerance = tolerance
         self.spacing = spacing
