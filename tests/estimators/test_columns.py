@@ -234,9 +234,3 @@ def test_cells_that_cannot_be_used(model):
     with pytest.raises(ValueError, match="1000: is it an identifier"):
         big = houses(1100).assign(type=[f"h{i}" for i in range(1100)])
         fit(big, np.zeros(1100))
-
-
-def test_what_takes_no_roles():
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    with pytest.raises(ValueError, match=r"'coordinates' parameter .* but not tensors"):
-        nf.ExactGPRegressor(coordinates=[0]).fit(torch.ones(5, 2), torch.arange(5.0))

@@ -53,6 +53,45 @@ def test_the_process_is_one_of_cross_fitted_residuals(regressor):
     assert not hasattr(tree, "tree_")
 
 
+def test_a_second_round_fits_the_mean_to_what_the_process_leaves(regressor):
+    tree = DecisionTreeRegressor(max_leaf_nodes=8, random_state=0)
+    first = regressor(coordinates=[0, 1], mean=tree, random_state=3).fit(X, Y)
+    model = regressor(coordinates=[0, 1], mean=tree, mean_rounds=2, random_state=3).fit(X, Y)
+    rest = Y - regressor(coordinates=[0, 1]).fit(X, Y - first._mean_rows[:, 0]).loo_.mean
+    held_out = np.empty(N)
+    for train, test in KFold(5, shuffle=True, random_state=spawn(3, "mean 1")).split(X):
+        held_out[test] = clone(tree).fit(X[train], rest[train]).predict(X[test])
+    residuals = regressor(coordinates=[0, 1]).fit(X, Y - held_out)
+    expected = clone(tree).fit(X, rest).predict(PLACES) + residuals.predict(PLACES)
+    np.testing.assert_allclose(model.predict(PLACES), expected, rtol=1e-7)
+
+
+def test_rounds_lead_from_ordinary_to_generalised_least_squares():
+    """A linear mean beside a strong process: its coefficient comes ever closer to that of a drift."""
+    given = {"length_scale": 1.0, "signal_variance": 2.0, "noise_variance": 0.02, "coordinates": [0, 1]}
+    distances = []
+    for seed in range(3):
+        rng = np.random.RandomState(seed)
+        places = rng.uniform(0, 8, (150, 2))
+        covariate = np.sin(places[:, 0]) + 0.5 * rng.standard_normal(150)
+        squares = np.sum((places[:, None] - places[None]) ** 2, axis=2)
+        root = np.linalg.cholesky(2.0 * np.exp(-0.5 * squares) + 0.02 * np.eye(150))
+        points, y = np.column_stack([places, covariate]), covariate + root @ rng.standard_normal(150)
+        best = nf.ExactGPRegressor(**given, drift=[2]).fit(points, y).drift_coef_["x2"].value
+        models = [
+            nf.ExactGPRegressor(**given, mean=LinearRegression(), mean_rounds=n, random_state=0) for n in (1, 2, 4)
+        ]
+        distances.append([abs(model.fit(points, y).mean_.coef_[2] - best) for model in models])
+    ordinary, second, fourth = np.mean(distances, axis=0)
+    assert second < 0.8 * ordinary
+    assert fourth < 0.4 * ordinary
+
+
+def test_a_number_of_rounds_that_is_none(regressor):
+    with pytest.raises(ValueError, match=r"'mean_rounds' parameter of .* must be an integer of at least 1. Got 0"):
+        regressor(coordinates=[0, 1], mean=LinearRegression(), mean_rounds=0).fit(X, Y)
+
+
 def test_a_linear_mean_beside_a_drift(regressor):
     """What the mean leaves of a trend, the drift takes: together they are the drift alone."""
     both = regressor(coordinates=[0, 1], drift=[2], mean=LinearRegression(), random_state=0).fit(X, Y)

@@ -8,7 +8,9 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 
 from .arrays import Array as Tensor
-from .arrays import is_tensor
+from .arrays import as_doubles, is_tensor
+from .types import Floats
+from .warnings import warn
 
 
 def training(
@@ -37,6 +39,19 @@ def training(
             f"The 'sample_weight' argument must be positive for at least {least} sample{'s' * (least > 1)}."
         )
     return points[used], targets[used], weights[used]
+
+
+def training_on_host(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Floats, Floats, Floats | None]:
+    """The same rows as arrays in double precision; their numbers are yet to be checked."""
+    points = _points(estimator, X)
+    if points.device.type != "cpu":
+        warn(
+            f"X is on {points.device}, and a model whose columns have roles is computed on the host: without "
+            "coordinates, drift, mean and groups it would stay there."
+        )
+    targets = as_doubles(companion(y, points, "y"))
+    weights = None if sample_weight is None else as_doubles(companion(sample_weight, points, "sample_weight"))
+    return as_doubles(points), targets, weights
 
 
 def test(estimator: Any, X: Any, like: Tensor) -> Tensor:

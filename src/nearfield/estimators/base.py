@@ -38,6 +38,7 @@ from ..kernels import Kernel
 from ..kernels.families import FAMILIES
 from ..reporting.inputs import axes_in_words, named_length_scales
 from ..reporting.report import Report
+from ..reporting.summary import ON_HOST
 from ..solvers.drift import UniversalKriging
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
@@ -51,6 +52,7 @@ from .places import framed, sphere_for, without_geometry
 from .probabilities import Probabilistic
 from .rotated import BUDGET_SHARE, check_rotated, is_rotated
 from .samples import Sampled, check_n_samples
+from .twins import array_of, as_given
 
 JOINT_UP_TO = 2000  # places, whose covariance matrix is cheaper than functions
 
@@ -76,6 +78,7 @@ class GPRegressor(
     _sphere: Sphere | None = None  # how columns are places on the earth
     _rotation: Floats | None = None  # directions (d, d) of the axes that the kernel sees
     _box: Floats | None = None  # where the data are
+    _is_host_of_tensors = False  # whether tensors were given, and arrays on the host are computed with
 
     def __init__(
         self,
@@ -91,6 +94,7 @@ class GPRegressor(
         coordinates: Any = None,
         drift: Any = "constant",
         mean: Any = None,
+        mean_rounds: int = 1,
         groups: Any = None,
         noise: str = "constant",
         likelihood: str = "gaussian",
@@ -111,6 +115,7 @@ class GPRegressor(
         self.coordinates = coordinates
         self.drift = drift
         self.mean = mean
+        self.mean_rounds = mean_rounds
         self.groups = groups
         self.noise = noise
         self.likelihood = likelihood
@@ -157,11 +162,16 @@ class GPRegressor(
         self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, reset: bool
     ) -> tuple[Floats, Floats, Floats | None]:
         """The same in the columns that were given."""
+        if reset:
+            self.__dict__.pop("_is_host_of_tensors", None)
+            if is_tensor(X) and self._leaves_tensors():
+                self._is_host_of_tensors = True
         if is_tensor(X):
             from ..common import tensor_checks
 
-            self._refuse_roles("tensors")
-            return tensor_checks.training(self, X, y, sample_weight, reset)
+            if not self._is_host_of_tensors:
+                return tensor_checks.training(self, X, y, sample_weight, reset)
+            X, y, sample_weight = tensor_checks.training_on_host(self, X, y, sample_weight)
         X = without_geometry(self, X, reset)
         least = self._least_samples() if reset else 1
         options = {"dtype": np.float64, "multi_output": True, "y_numeric": True, "ensure_min_samples": least}
@@ -185,6 +195,10 @@ class GPRegressor(
             )
         return points[used], targets[used], weights[used]
 
+    def _leaves_tensors(self) -> bool:
+        """Whether tensors are turned into arrays on the host: where columns have roles."""
+        return has_roles(self)
+
     def _least_samples(self) -> int:
         """Number of samples that a fit needs: from one alone nothing can be learnt."""
         given = (self.length_scale, self.signal_variance, self.noise_variance)
@@ -196,12 +210,12 @@ class GPRegressor(
 
     def _validate_test(self, X: ArrayLike) -> Array:
         check_is_fitted(self, "kernel_")
-        if is_tensor(X):
+        if is_tensor(X) and not self._is_host_of_tensors:
             from ..common import tensor_checks
 
             points = tensor_checks.test(self, X, self.y_mean_)
         else:
-            X = without_geometry(self, X, reset=False)
+            X = without_geometry(self, array_of(X), reset=False)
             points = self._checked_rows(X, ensure_min_samples=0)
         self._check_degrees(points)
         return points
@@ -429,6 +443,7 @@ class GPRegressor(
             rotation=axes_in_words(self),
             silent=self._silent_columns(),
             drift=self.drift_coef_.first_target() if hasattr(self, "drift_coef_") else (),
+            host=ON_HOST if self._is_host_of_tensors else "",
         )
 
     def _silent_columns(self) -> tuple[int, ...]:
@@ -460,9 +475,9 @@ class GPRegressor(
             raise ValueError(f"{method} needs a model fitted on NumPy arrays; this one was fitted on tensors.")
 
     def _fitted_on_tensors(self, X: Any) -> None:
-        """Refuse points of another library than those fitted on."""
+        """Refuse points of another library than those fitted on; where tensors are left, either will do."""
         check_is_fitted(self, "kernel_")
-        if is_tensor(self.y_mean_) or is_tensor(X):
+        if not self._is_host_of_tensors and (is_tensor(self.y_mean_) or is_tensor(X)):
             from ..common import tensor_checks
 
             tensor_checks.same_library(self, X, is_tensor(self.y_mean_))
@@ -672,6 +687,8 @@ class JointGPRegressor(GPRegressor):
         samples : ndarray of shape (m, n_samples), or (m, n_targets, n_samples)
         """
         check_n_samples(n_samples)
+        if self._is_host_of_tensors and is_tensor(X):
+            return as_given(self.sample_y(array_of(X), n_samples, random_state, include_noise), X)
         by_rule = self._draws_by_rule(X) or (include_noise and not self.noise_model_.is_plain)
         if not is_tensor(X) and by_rule:
             return self.sampler(n_samples, random_state)(X, include_noise)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_array, validate_data
 
 from ..common.arrays import Array, weighted_mean
 from ..common.derivatives import along_columns
 from ..common.parts import Part, PredictedParts
 from ..common.types import Floats
-from ..common.validation import describe, spawn
+from ..common.validation import check_integer, describe, spawn
 from ..features.design import TransformedDesign
 from ..reporting.coefficients import DriftCoefficients
 from ..solvers.drift import Coefficients
 from .area_groups import Groups
 from .columns import UNSEEN, Roles, has_roles, is_transformer, roles_of, with_design
 from .mean_model import cross_fitted, predicted
+from .twins import as_given
 
 SOURCES = "rows of a source or a Dask collection"
 Moments = tuple[Floats, Floats]
@@ -33,6 +36,7 @@ class WithDrift:
     coordinates: Any
     drift: Any
     mean: Any
+    mean_rounds: int
     groups: Any = None
     random_state: Any
     mean_: Any
@@ -99,7 +103,7 @@ class WithDrift:
 
         Parameters
         ----------
-        X : array or data frame of shape (m, n_features)
+        X : array, data frame or tensor of shape (m, n_features)
 
         Returns
         -------
@@ -118,7 +122,8 @@ class WithDrift:
         def part(values: Floats, variance: Floats) -> Part:
             values = self._finite(values[:, :k])  # type: ignore[attr-defined]
             std = np.sqrt(np.clip(variance, 0.0, None))
-            return Part(values[:, 0], std) if self._single_target else Part(values, np.tile(std[:, None], k))
+            both = (values[:, 0], std) if self._single_target else (values, np.tile(std[:, None], k))
+            return Part(*as_given(both, X))
 
         return PredictedParts(
             part(drift[0] + mean, drift[1]), part(*process), part(process[0][:, :k] + drift[0] + mean, total)
@@ -206,12 +211,6 @@ class WithDrift:
         if missing:
             raise ValueError(f"X lacks the column {missing[0]!r}, which the model was fitted with.")
 
-    def _refuse_roles(self, what: str) -> None:
-        if has_roles(self):
-            named = [name for name in ("coordinates", "mean", "groups") if getattr(self, name) is not None]
-            name = named[0] if named else "drift"
-            raise ValueError(f"{describe(self, name)} takes arrays and data frames, but not {what}.")
-
     def _refuse_roles_of_rows(self) -> None:
         """Refuse roles that take all rows to find out: levels, transformers and mean models, for rows of a source."""
         for name in ("mean", "groups"):
@@ -295,19 +294,36 @@ class WithDrift:
         The guess, `_trend`, is by least squares without regard to the process: what is left is as small as the data.
         """
         if self.mean is not None and self._roles is not None and self._points is not None:
-            rng = spawn(self.random_state, "mean")
-            given = self._roles.encoding.decode(self._points)
-            self.mean_, self._mean_rows = cross_fitted(self.mean, given, y, weights, rng)
+            self.mean_, self._mean_rows = self._fit_mean(self._roles.encoding.decode(self._points), y, weights)
             y = y - self._mean_rows
         F = None if self._points is None else self._drift_columns(self._points)
         if F is None:
             return y, None
-        root = np.ones((len(F), 1)) if weights is None else np.sqrt(weights)[:, None]
         self._trend = np.zeros((F.shape[1], y.shape[1]))
         p = 0 if self._roles is None else self._roles.n_drift
-        drift = F[:, :p] * root
-        self._trend[:p] = np.linalg.lstsq(drift.T @ drift, drift.T @ (y * root), rcond=None)[0]  # near enough
+        drift = F[:, :p]
+        weighted = drift if weights is None else drift * weights[:, None]
+        self._trend[:p] = np.linalg.lstsq(weighted.T @ drift, weighted.T @ y, rcond=None)[0]  # near enough
         return y - F @ self._trend, F
+
+    def _fit_mean(self, X: Any, y: Floats, weights: Floats | None) -> tuple[Any, Floats]:
+        """The mean model, and what it says of each row (n, k) that it has not seen.
+
+        From the second round on it is fitted to targets less what the process says of each row without it: so it is
+        not asked to follow what varies in space, and the process not to follow what it made of that.
+        """
+        n_rounds = check_integer(self, "mean_rounds", 1)
+        model, held_out = cross_fitted(self.mean, X, y, weights, spawn(self.random_state, "mean"))
+        for number in range(1, n_rounds):
+            process = clone(self).set_params(mean=None, mean_rounds=1)
+            if hasattr(process, "target"):
+                process.set_params(target="identity")  # targets are transformed already
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what there is to say is said of the last round
+                process.fit(X, (y - held_out)[:, 0] if self._single_target else y - held_out, weights)
+            rest = y - process.loo_.mean.reshape(y.shape)
+            model, held_out = cross_fitted(self.mean, X, rest, weights, spawn(self.random_state, f"mean {number}"))
+        return model, held_out
 
     def _mean_of(self, y: Array, weights: Array | None) -> Array:
         """What is taken out of targets (n, k): their mean, unless a drift stands for it or there is to be none."""

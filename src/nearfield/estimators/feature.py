@@ -45,6 +45,7 @@ from .feature_functions import FeatureFunctions, has_scales
 from .probabilities import NO_ROWS
 from .rotated import is_rotated, refuse_rows_of_rotated, rotated
 from .sampling import FeatureSums, rows_seen_by, take_sample
+from .twins import as_given
 
 FAR = 0.1  # nats per point from the exact process, that are worth a warning
 
@@ -83,6 +84,8 @@ class FeatureGPRegressor(FeatureFunctions):
         that says nothing. Of arrays and data frames.
     mean : regressor or None, default=None
         Any regressor of scikit-learn as the mean of the process, cross-fitted; see `ExactGPRegressor`.
+    mean_rounds : int, default=1
+        How often the mean model is fitted, from the second time on to targets less the process; see `ExactGPRegressor`.
     groups : names or numbers of columns, or None, default=None
         Columns of categories whose levels have independent normal effects with a learnt variance; see
         `ExactGPRegressor`.
@@ -164,6 +167,7 @@ class FeatureGPRegressor(FeatureFunctions):
         coordinates: Any = None,
         drift: Any = "constant",
         mean: Any = None,
+        mean_rounds: int = 1,
         groups: Any = None,
         likelihood: str = "kernel",
         noise: str = "constant",
@@ -186,6 +190,7 @@ class FeatureGPRegressor(FeatureFunctions):
             coordinates=coordinates,
             drift=drift,
             mean=mean,
+            mean_rounds=mean_rounds,
             groups=groups,
             noise=noise,
             likelihood=likelihood,
@@ -423,7 +428,7 @@ class FeatureGPRegressor(FeatureFunctions):
         self._fitted_on_tensors(X)
         source = as_source(X, None, None)
         if source is None:
-            return self._predict(X, return_std, return_cov, include_noise)
+            return as_given(self._predict(X, return_std, return_cov, include_noise), X)
         if return_cov:
             raise ValueError("The covariance of all rows of a source cannot be held; ask for return_std instead.")
         return predict_source(self, source, return_std, include_noise)

@@ -50,8 +50,8 @@ class Sloping:
         gradient = self._finite(gradient)  # type: ignore[attr-defined]
         std = np.sqrt(np.maximum(variance, 0.0))
         if self._single_target:
-            return (gradient[:, :, 0], std) if return_std else gradient[:, :, 0]
-        return (gradient, np.repeat(std[:, :, None], k, axis=2)) if return_std else gradient
+            return as_given((gradient[:, :, 0], std) if return_std else gradient[:, :, 0], X)
+        return as_given((gradient, np.repeat(std[:, :, None], k, axis=2)) if return_std else gradient, X)
 
     def _chained(self, X: Floats, with_variance: bool) -> tuple[Floats, Floats]:
         """Gradients (m, d, k) by the columns of X, and variances (m, d), from those by what the kernel sees."""

@@ -80,6 +80,8 @@ class LocalGPRegressor(LearntNoise):
         and data frames. Hyperparameters are learnt by the restricted likelihood of blocks.
     mean : regressor or None, default=None
         Any regressor of scikit-learn as the mean of the process, cross-fitted; see `ExactGPRegressor`.
+    mean_rounds : int, default=1
+        How often the mean model is fitted, from the second time on to targets less the process; see `ExactGPRegressor`.
     groups : names or numbers of columns, or None, default=None
         Columns of categories whose levels have independent normal effects of learnt variance; see `ExactGPRegressor`.
     tolerance : float, default=1e-3
@@ -200,6 +202,7 @@ class LocalGPRegressor(LearntNoise):
         coordinates: Any = None,
         drift: Any = "constant",
         mean: Any = None,
+        mean_rounds: int = 1,
         groups: Any = None,
         tolerance: float = 1e-3,
         spacing: Any = "auto",
@@ -230,6 +233,7 @@ class LocalGPRegressor(LearntNoise):
         self.coordinates = coordinates
         self.drift = drift
         self.mean = mean
+        self.mean_rounds = mean_rounds
         self.groups = groups
         self.tolerance = tolerance
         self.spacing = spacing
@@ -350,6 +354,9 @@ class LocalGPRegressor(LearntNoise):
             self._settle_noise(data, options, lambda rows: fit(rows, request, rngs), clock)
         return self
 
+    def _leaves_tensors(self) -> bool:
+        return not is_plain_mean(self)
+
     def _check_places(self, X_test: Any) -> Floats:
         """Places where predictions will be asked for, as an array."""
         if is_tensor(X_test):
@@ -366,7 +373,6 @@ class LocalGPRegressor(LearntNoise):
         if not is_tensor(X):
             is_zero = drift is None and self.drift is None
             return InMemory(X, y, weights, np.empty((len(X), 0)) if is_zero else drift, tuple(self._grouped_columns()))
-        self._refuse_drift("tensors")
         from ..tensors.fit import TensorData
 
         return TensorData(X, y, weights)
@@ -504,7 +510,7 @@ class LocalGPRegressor(LearntNoise):
             return predict_source(self, source, return_std, include_noise)
         points = self._validate_test(X)
         warn_of_outside(self, points)
-        return self._predict_points(points, return_std, include_noise)
+        return as_given(self._predict_points(points, return_std, include_noise), X)
 
     def _predict_with_covariance(self, X: Any, return_std: bool, include_noise: bool) -> Any:
         if return_std:
@@ -520,7 +526,7 @@ class LocalGPRegressor(LearntNoise):
         joint = self._covariance(points, include_noise)
         if not self._single_target:
             joint = np.repeat(joint[:, :, None], len(self.y_mean_), axis=2)
-        return self._predict_points(points, False, include_noise), joint
+        return as_given((self._predict_points(points, False, include_noise), joint), X)
 
     def _predict_points(self, X: Any, return_std: bool, include_noise: bool) -> Any:
         if not self.target_.is_identity or (return_std and not self.noise_model_.is_plain):

@@ -173,11 +173,6 @@ class LearntNoise(GPRegressor):
         y = y if known is None else y - known
         return y if drift is None else np.column_stack([y, drift])
 
-    def _refuse_drift(self, what: str) -> None:
-        self._refuse_roles(what)
-        if self.drift is None:
-            raise ValueError(f"{describe(self, 'drift')} must be 'constant' for {what}.")
-
     def _drift_sums(self) -> Coefficients | None:
         sums = self._fitted.drift
         return sums if sums is not None and sums.size else None

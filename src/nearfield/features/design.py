@@ -62,16 +62,20 @@ class Design:
 
     def __call__(self, points: Floats) -> Floats:
         """Drift columns (m, p) of rows (m, n_features)."""
-        result = np.ones((len(points), len(self.terms)), dtype=points.dtype)
-        plain = [i for i, term in enumerate(self.terms) if len(term.columns) == 1 and term.level < 0]
-        columns = [self.terms[i].columns[0] for i in plain]
-        result[:, plain] = (points[:, columns] - self.middle[columns]) / self.unit[columns]  # all at once
+        # Columns are picked by a product with a matrix of zeros and ones, in a fraction of the time of picking them.
+        scaled = (points - self.middle) / self.unit
+        chosen = np.zeros((points.shape[1], len(self.terms)))
         for i, term in enumerate(self.terms):
-            if term.level >= 0:
+            if len(term.columns) == 1 and term.level < 0:
+                chosen[term.columns[0], i] = 1.0
+        result = scaled @ chosen
+        for i, term in enumerate(self.terms):
+            if not term.columns:
+                result[:, i] = 1.0
+            elif term.level >= 0:
                 result[:, i] = points[:, term.columns[0]].real == term.level
             elif len(term.columns) > 1:
-                for j in term.columns:
-                    result[:, i] *= (points[:, j] - self.middle[j]) / self.unit[j]
+                result[:, i] = np.prod(scaled[:, term.columns], axis=1)
         return result
 
     @property

@@ -139,7 +139,10 @@ def _weigh(noise: Any, rows: Any, square: Any, root: Any, degree: int, correctio
 
 @numba.njit(**_options)
 def _invert(A: Any, L: Any) -> bool:
-    """Overwrite the lower triangle of `A` by that of its inverse; False where it is not positive definite."""
+    """Overwrite the lower triangle of `A` by that of its inverse, and that of `L` by the inverse of its factor.
+
+    False where it is not positive definite.
+    """
     D = len(A)
     for i in range(D):
         for j in range(i + 1):
@@ -195,8 +198,7 @@ def fit(
     all_z, all_u, all_v = np.empty(d * most), np.empty(n1 * most), np.empty(n2 * most)
     all_y, all_weighted, all_products = np.empty(k * most), np.empty(k * most), np.empty(k * f1 * most)
     B = np.empty((k * f1, f2))
-    right, solution = np.empty(D), np.empty(D)
-    A, L = np.empty((D, D)), np.empty((D, D))
+    A, L, half = np.empty((D, D)), np.zeros((D, D)), np.empty((D, k))
     for c in range(len(centers)):
         _find(centers[c], radius, X, keys, low, side, extent, first, last, near)
         n = counts[c]
@@ -236,15 +238,8 @@ def fit(
         failed[c] = not _invert(A, L)
         if failed[c]:
             continue
-        for j in range(k):
-            right[:], solution[:] = cross[c, :, j], 0.0
-            for i in range(D):
-                half = 0.0
-                for m in range(i + 1):
-                    half += L[i, m] * right[m]
-                for m in range(i + 1):
-                    solution[m] += L[i, m] * half
-            coefficients[c, :, j] = solution
+        np.dot(L, cross[c], half)  # by the inverse of the factor, which loses fewer digits than that of the matrix
+        np.dot(L.T, half, coefficients[c])
         polynomial, entry = polynomials[c], 0
         polynomial[:] = 0.0
         for i in range(D):

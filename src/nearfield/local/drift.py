@@ -51,20 +51,20 @@ def find_coefficients(
             return gram_and_cross(F, model.coefficients[:, :-1], k)
     if part is not None and part.squares is not None:
         inner = cho_factor(part.gram + np.eye(part.n_components))
-        products = part.squares - part.cross.T @ cho_solve(inner, part.cross)
+        products = (part.squares - part.cross.T @ cho_solve(inner, part.cross))[:-1, :-1]
     else:
         products = _whitened(kernel, data, n_jobs)
-    return Coefficients.from_products(products[:-1, :-1], k)
+    return Coefficients.from_products(products, k)
 
 
 def _whitened(kernel: Kernel, data: TrainingSet, n_jobs: int | None) -> Floats:
-    """`T' C^-1 T` of all targets."""
+    """`T' C^-1 T` of all targets but the constant."""
     if len(data.X) > MANY and quick_whitening.serves(kernel, data.noise):
         return quick_whitening.quickly_whitened(kernel, data, n_jobs)
     sizes = QUICK_BLOCKS if len(data.X) > MANY else BLOCKS
     blocks = make_blocks(data.X, *sizes, np.random.RandomState(0), n_jobs)
 
     def targets(points: Integers) -> Floats:
-        return data.y[points]
+        return data.y[points, :-1]
 
     return whitened(kernel, data.X, data.noise, blocks, targets, n_jobs)[0]

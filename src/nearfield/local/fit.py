@@ -159,6 +159,8 @@ class FittedLocal:
     def predict_targets(self, X: Array, with_variance: bool, blend: bool) -> tuple[Array, Array]:
         """The same by the process alone, at known coefficients, for all targets, drift columns included."""
         mean, variance = self.predict_all(self.frame.points(X), with_variance, blend)
+        if self.drift is not None:  # nothing was taken off
+            return mean[:, :-1], variance
         # Targets were stored less an offset, and the last column answers for a constant: so any mean can be taken out.
         return mean[:, :-1] - mean[:, -1:] * (self.y_mean - self.frame.offset), variance
 
@@ -205,6 +207,8 @@ class FittedLocal:
         """Points, targets less the offset and noise variances, on the host."""
         assert isinstance(self.predictor, LocalPredictor)
         data, part = self.predictor.data, self.global_part
+        if part is None and isinstance(data, TrainingSet) and data.y.dtype == np.float64:
+            return data
         y = data.y if part is None else part.original(data.X, data.y)
         return TrainingSet.of(*(as_doubles(values) for values in (data.X, y[:, :-1], data.noise)))
 

@@ -84,8 +84,12 @@ class InMemory:
 
     def in_frame(self, frame: Frame) -> FramedArrays:
         """See `TrainingData`."""
-        rows = frame.rows(self.X, self.targets, self.weights)
-        return FramedArrays(frame, TrainingSet.of(*rows), n_drift=self.n_drift or 0)
+        if self.drift is None:
+            return FramedArrays(frame, TrainingSet.of(*frame.rows(self.X, self.y, self.weights)))
+        # Nothing is taken off these targets, which many columns would make a long copy.
+        y = np.column_stack([self.y, self.drift, np.ones(len(self.X))])
+        data = TrainingSet(frame.points(self.X), y, frame.noise(self.X, self.weights))
+        return FramedArrays(frame, data, n_drift=self.drift.shape[1])
 
 
 @dataclass(frozen=True, eq=False)

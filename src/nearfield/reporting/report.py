@@ -81,6 +81,8 @@ class Report:
         Columns that were found to have no effect, by number.
     drift : tuple of (name, value, standard error)
         Coefficients of the drift for the first target; empty where it has no columns.
+    host : str
+        Where tensors were computed with, in words; empty for arrays, and where they stayed on their device.
     left_out : dict
         Scores of left-out predictions of (a sample of) the training data: `rmse`, `nll`, `crps`, `coverage` of 95 %
         intervals, and the number of `samples`; empty where they were not asked.
@@ -125,6 +127,7 @@ class Report:
     standard_errors: tuple[float, ...] = ()
     silent: tuple[int, ...] = ()
     drift: tuple[tuple[str, float, float], ...] = ()
+    host: str = ""
     left_out: dict[str, float] = field(default_factory=dict)
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
 

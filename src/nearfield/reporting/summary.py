@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 HYPERPARAMETERS = ("length_scale", "signal_variance", "noise_variance")
 MOST_SCALES = 12  # columns in the table of length scales
 FEATURES = "Gaussian process"  # with one feature map for all data
+ON_HOST = "on the host in double precision, since columns of these tensors have roles"
 EXACT_MEAN = "that of the exact Gaussian process, by iteration; local models give the variances"
 EXACT = "none: this is the exact Gaussian process"
 
@@ -77,7 +78,7 @@ def summarise_report(report: Report) -> Summary:
     """Summary of a model, from its report."""
     if report.kind == FEATURES:  # there are no centres to speak of
         lines = (("method", report.method), ("distance", _distance(report)))
-        further = (*_reported_scales(report), *_drift(report.drift))
+        further = (*_reported_scales(report), *_drift(report.drift), *_host(report))
         return Summary(f"{report.kind} of {counted(report.n_features, 'column')}", (*lines, *further))
     return Summary(
         f"{report.kind} on {report.n_samples} samples of {counted(report.n_features, 'column')}",
@@ -96,12 +97,17 @@ def summarise_report(report: Report) -> Summary:
             *([("target", f"transformed: {report.target}")] if report.target else []),
             *([("noise", report.noise)] if report.noise else []),
             *([("left out", _left_out(report))] if report.left_out else []),
+            *_host(report),
             ("centres", _centres(report)),
             ("neighbourhoods", _neighbourhoods(report)),
             ("time", _time(report)),
             ("memory", f"{report.model_bytes / 2**20:.1f} MiB{_before_models(report)}"),
         ),
     )
+
+
+def _host(report: Report) -> list[tuple[str, str]]:
+    return [("computed", report.host)] if report.host else []
 
 
 def _hyperparameters(values: dict[str, Any], table: str = "", unit: str = "") -> list[tuple[str, str]]:
