@@ -37,6 +37,8 @@ def test_in_single_precision_it_is_nearly_so(monkeypatch):
     assert inverse.groups[0].columns.dtype == np.float32
     expected = dense(X, noise)
     np.testing.assert_allclose(inverse.product(np.eye(250)), expected, atol=1e-3 * abs(expected).max())
+    for size in (0.0, 1e-60, 1e60):  # beyond single precision
+        np.testing.assert_allclose(inverse.product(size * np.eye(250)), size * inverse.product(np.eye(250)), rtol=1e-5)
     assert inverse_of(X, 1e-3 * noise).groups[0].columns.dtype == np.float64
 
 

@@ -66,7 +66,9 @@ class BlockInverse:
         """It times `V` (n, r)."""
         result = np.empty(V.shape)
         for sides in batches(V.shape[1], COLUMNS_AT_ONCE):
-            some = np.ascontiguousarray(V[:, sides], dtype=self.sums.dtype)
+            size = np.abs(V[:, sides]).max(axis=0)
+            size[size == 0] = 1.0
+            some = np.ascontiguousarray(V[:, sides] / size, dtype=self.sums.dtype)  # in reach of single precision
 
             def of_blocks(group: _Blocks, some: Floats = some) -> Floats:
                 whitened = group.columns.mT @ some[group.points]
@@ -74,6 +76,7 @@ class BlockInverse:
                 return said
 
             result[:, sides] = self.sums @ np.concatenate(thread_map(of_blocks, self.groups, self.n_jobs))
+            result[:, sides] *= size
         return result
 
 
