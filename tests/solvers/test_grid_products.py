@@ -128,6 +128,7 @@ def test_dense_points_take_grids_and_sparse_ones_blocks():
     assert isinstance(kernel_product(kernel, dense), GridProduct)
     assert isinstance(kernel_product(kernel, sparse), KernelProduct)
     assert isinstance(kernel_product(kernel, points(300, 5, 4.0)), KernelProduct)
+    assert grid_cost(kernel, sparse, 1e-10, n_sides=64) > grid_cost(kernel, sparse, 1e-10)  # blocks gain more by many
     V = np.random.RandomState(0).standard_normal((20_000, 1))
     some = np.arange(0, 20_000, 400)
     assert_allclose(kernel_product(kernel, dense).product(V)[some], kernel(dense[some], dense) @ V, atol=1e-9)

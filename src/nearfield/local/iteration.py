@@ -25,7 +25,7 @@ from ..hyperparameters.request import Progress
 from ..kernels import Kernel
 from ..solvers import conjugate_gradients
 from ..solvers.conjugate_gradients import Solution
-from ..solvers.grid_products import FINEST, SHARE, GridProduct, grid_cost, kernel_product
+from ..solvers.grid_products import FINEST, SHARE, SIDES_AT_ONCE, GridProduct, grid_cost, kernel_product
 from ..solvers.kernel_products import KernelProduct
 from .block_inverse import BlockInverse
 from .global_part import GlobalPart, rows_of
@@ -80,8 +80,11 @@ class System:
         n_jobs: int | None,
         max_pairs: float = np.inf,
         cutoff: float = CUTOFF,
+        n_sides: int = 1,
     ) -> System:
         """For points (n, d) with noise variances (n,), short scales as a kernel and long ones as features.
+
+        It is to be solved for `n_sides` right-hand sides at a time.
 
         Raises
         ------
@@ -95,8 +98,15 @@ class System:
             f"The exact Gaussian process of {n} samples by iteration",
             "Fewer samples, or a larger tolerance, need less.",
         )
-        negligible = NEGLIGIBLE * float(noise.min())
-        product = kernel_product(kernel, X, cutoff=cutoff, n_jobs=n_jobs, max_pairs=max_pairs, most_left_out=negligible)
+        product = kernel_product(
+            kernel,
+            X,
+            cutoff=cutoff,
+            n_jobs=n_jobs,
+            max_pairs=max_pairs,
+            most_left_out=NEGLIGIBLE * float(noise.min()),
+            n_sides=n_sides,
+        )
         Phi = rows_of(features, X, n_jobs) if features else np.empty((n, 0))
         blocks = make_blocks(X, CELL_POINTS, N_EARLIER, rng, n_jobs)
         P = BlockInverse.of(kernel, X, noise, blocks, n_jobs)
@@ -184,8 +194,9 @@ class ExactMean:
     @cached_property
     def _of_short_scales(self) -> Callable[[Floats], Floats]:
         """Their share (m, k + 1) of the mean at points (m, d)."""
-        product = kernel_product(self.kernel, self.X, cutoff=CUTOFF, n_jobs=self.n_jobs, keep=False)
-        if isinstance(product, GridProduct):
+        n_sides = self.weights.shape[1]
+        product = kernel_product(self.kernel, self.X, cutoff=CUTOFF, n_jobs=self.n_jobs, keep=False, n_sides=n_sides)
+        if isinstance(product, GridProduct) and n_sides <= SIDES_AT_ONCE:  # nodes of more might take much memory
             return partial(product.at, values=product.spread(self.weights))
         return lambda X: product.cross(X, self.weights)
 
@@ -243,12 +254,12 @@ def solve_mean(
     `kernel` has the short scales, and `part` the long ones. `with_signs`, left-out variances can be had of it, too.
     """
     features = () if part is None else part.features
+    right = np.column_stack([data.y, signs(len(data.X))]) if with_signs else data.y
     try:
-        system = System.of(kernel, features, data.X, data.noise, rng, n_jobs, MOST_PAIRS)
+        system = System.of(kernel, features, data.X, data.noise, rng, n_jobs, MOST_PAIRS, n_sides=right.shape[1])
     except (ValueError, MemoryError):  # too many pairs of points that matter to each other
         return None
     k = data.y.shape[1]
-    right = np.column_stack([data.y, signs(len(data.X))]) if with_signs else data.y
     solution = system.solve(right, precision_of_mean(tolerance), progress)
     if not solution.converged.all():
         return None

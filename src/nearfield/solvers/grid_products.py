@@ -38,7 +38,6 @@ KEPT_SHARE = 0.25  # of free memory, that kept factors may take
 GRID_SHARE = 0.1  # of free memory, that the nodes for one right-hand side may take
 FINEST = 1e-13  # least error of an entry that can be asked for: rounding is not far below
 PER_TILE = 5000.0  # multiplications that take as long as what a tile takes besides them
-PER_PAIR = 3.0  # and as long as a pair of points in blocks of the kernel matrix
 SHARE = 0.01  # of an error at the edge of the kernel that a grid may make: its errors are everywhere
 SAMPLED, AMONG = 100, 50_000  # points whose neighbours are counted, to know the number of pairs, and among how many
 
@@ -357,7 +356,15 @@ def count_nodes(kernel: Kernel, X: Floats, rule: Rule) -> float:
     return float(sum(prod(extent / scales / rule.spacing + rule.patch) for scales, _ in kernel.components()))
 
 
-def grid_cost(kernel: Kernel, X: Floats, cutoff: float) -> float:
+def per_pair(n_sides: int) -> float:
+    """Operations on a grid that take as long as a pair of points in blocks, by measurement, per right-hand side.
+
+    A pair's exponential serves all right-hand sides, and so do a point's factors, which are fewer.
+    """
+    return 0.73 * (22.0 + n_sides) / (3.7 + n_sides)
+
+
+def grid_cost(kernel: Kernel, X: Floats, cutoff: float, n_sides: int = 1) -> float:
     """What a product by grids costs for points (n, d), in pairs of points; infinite where there is none."""
     n, d = X.shape
     if d > MAX_COLUMNS or kernel.family != "gaussian":
@@ -373,7 +380,7 @@ def grid_cost(kernel: Kernel, X: Floats, cutoff: float) -> float:
         n_cells = len(np.unique(keys))
         tiles = n_cells + n / TILE_POINTS
         operations += 2 * (n + tiles) * float(rule.patch) ** d + PER_TILE * tiles
-    return operations / PER_PAIR
+    return operations / per_pair(n_sides)
 
 
 def count_pairs(kernel: Kernel, X: Floats, cutoff: float) -> float:
@@ -395,6 +402,7 @@ def kernel_product(
     max_pairs: float = np.inf,
     most_left_out: float = np.inf,
     keep: bool | None = None,
+    n_sides: int = 1,
 ) -> KernelProduct | GridProduct:
     """The matrix of a kernel at points (n, d), by whichever of grids and blocks is cheaper by count.
 
@@ -404,6 +412,8 @@ def kernel_product(
         Refuse what costs more than so many pairs of points.
     most_left_out : float
         Bound on what grids may leave out; see `GridProduct.left_out`. Blocks leave out what `cutoff` says.
+    n_sides : int
+        Right-hand sides that it will be multiplied with at a time: blocks are at their best with many.
     cutoff, n_jobs, keep
         See `KernelProduct`.
 
@@ -415,7 +425,7 @@ def kernel_product(
         See `KernelProduct`.
     """
     finer = max(SHARE * cutoff, FINEST)
-    cost = grid_cost(kernel, X, finer)
+    cost = grid_cost(kernel, X, finer, n_sides)
     if cost < count_pairs(kernel, X, cutoff):
         if cost > max_pairs:
             raise ValueError(f"The kernel costs as much as {cost:.2g} pairs of points, more than {max_pairs:.2g}.")
