@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 # file, inputs (None: all but the last column), standardise
 FILES = {
@@ -33,6 +32,8 @@ def load(name, data_dir):
     if not data_dir or not (Path(data_dir) / file).exists():
         print(f"(no {file}: name its folder by --data-dir or NEARFIELD_DATA)")
         return None
+    import pandas as pd  # which benchmarks on data made on the spot do without
+
     table = pd.read_csv(Path(data_dir) / file)
     X = table[columns].to_numpy(float) if columns else table.iloc[:, :-1].to_numpy(float)
     y = table.iloc[:, -1].to_numpy(float)

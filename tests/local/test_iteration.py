@@ -7,9 +7,8 @@ from nearfield.features.domain import DomainFeatures
 from nearfield.kernels import Kernel
 from nearfield.local import iteration
 from nearfield.local.global_part import GlobalPart, rows_of
-from nearfield.local.iteration import ExactMean, System, solve_mean, whitening_matrix
+from nearfield.local.iteration import ExactMean, System, solve_mean
 from nearfield.local.neighbourhoods import TrainingSet
-from nearfield.local.whitening import make_blocks
 
 WIDTH = 16.0
 SHORT = Kernel(np.array([[1.0]]), np.array([1.2]))
@@ -212,13 +211,6 @@ def test_few_iterations_do():
     assert solution.n_iterations <= 15
     expected = np.linalg.solve(dense(whole(SHORT, True), data), B)
     np.testing.assert_allclose(solution.x, expected, atol=1e-6 * np.abs(expected).max())
-
-
-def test_the_whitener_makes_the_inverse():
-    data = training(250)
-    blocks = make_blocks(data.X, 16, 250, np.random.RandomState(0), 1)
-    U = whitening_matrix(SHORT, data.X, data.noise, blocks, 1).toarray()
-    np.testing.assert_allclose(U.T @ U, np.linalg.inv(dense(SHORT, data)), atol=1e-7)
 
 
 def test_progress_is_told():

@@ -101,9 +101,10 @@ def exact_at(
         Where the kernel reaches across too many pairs of points.
     """
     short, features = split(kernel, data.X, LACK)
-    system = System.of(short, features, data.X, data.noise, np.random.RandomState(0), n_jobs, MOST_PAIRS)
-    cross = _cross(short, system, places, features, data.X, n_jobs)
     p, k = len(places), data.y.shape[1]
+    rng, n_sides = np.random.RandomState(0), min(p + k, COLUMNS_AT_ONCE)
+    system = System.of(short, features, data.X, data.noise, rng, n_jobs, MOST_PAIRS, n_sides=n_sides)
+    cross = _cross(short, system, places, features, data.X, n_jobs)
     B = np.concatenate([cross, data.y], axis=1)
     solutions = [
         system.solve(B[:, start : start + COLUMNS_AT_ONCE], RESIDUAL, progress)

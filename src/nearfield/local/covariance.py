@@ -80,7 +80,8 @@ class Conditioning:
             data = TrainingSet(data.X[rows], data.y[rows], data.noise[rows])
             if len(rows) <= DENSE_UP_TO:
                 return cls.dense(kernel, data)
-        system = System.of(short, features, data.X, data.noise, np.random.RandomState(0), n_jobs, MOST_PAIRS)
+        rng, n_sides = np.random.RandomState(0), COLUMNS_AT_ONCE
+        system = System.of(short, features, data.X, data.noise, rng, n_jobs, MOST_PAIRS, n_sides=n_sides)
 
         def solve(B: Floats) -> Floats:
             columns = [

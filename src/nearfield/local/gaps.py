@@ -41,7 +41,7 @@ class Places:
 
     def _flat_directions(self) -> Floats:
         """Directions (f, d) of unit length in which the data do not extend at all."""
-        some = self.data.X[:: max(len(self.X) // TYPICAL, 1)]
+        some = self.data.X[:: max(len(self.data.X) // TYPICAL, 1)]
         squares, directions = np.linalg.eigh(np.atleast_2d(np.cov(some.T, bias=True)))
         result: Floats = directions.T[(squares <= FLAT * squares[-1]) & (squares[-1] > 0)]
         return result

@@ -2,19 +2,20 @@ r"""The exact process of all data by iteration: no approximation but where the i
 
 .. math:: (K_{short} + \Phi \Phi' + S) \, \alpha = b
 
-is solved by conjugate gradients. The product with the short scales leaves out what is too far apart to matter; the
-local process whitened block by block, and the long scales beside it, are the preconditioner: a few iterations do.
+is solved by conjugate gradients. Products with the short scales are sums on grids, or blocks that leave out what is too
+far apart to matter; the local process whitened block by block, and the long scales beside it, are the preconditioner:
+a few iterations do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.sparse import csr_matrix
 
 from ..common import memory
 from ..common.arrays import Array, like, on_host
@@ -24,10 +25,12 @@ from ..hyperparameters.request import Progress
 from ..kernels import Kernel
 from ..solvers import conjugate_gradients
 from ..solvers.conjugate_gradients import Solution
+from ..solvers.grid_products import FINEST, SHARE, SIDES_AT_ONCE, GridProduct, grid_cost, kernel_product
 from ..solvers.kernel_products import KernelProduct
+from .block_inverse import BlockInverse
 from .global_part import GlobalPart, rows_of
 from .neighbourhoods import TrainingSet
-from .whitening import make_blocks, whitening_matrix
+from .whitening import make_blocks
 
 CELL_POINTS, N_EARLIER = 32, 128  # of the preconditioner
 MAX_ITERATIONS = 200
@@ -36,6 +39,7 @@ MOST_PAIRS = 1e10  # of points that matter to each other, counted roughly: minut
 RESIDUAL = 1e-3  # times the root of the tolerance: means are then precise to far less than it asks for
 N_SIGNS = 4  # vectors of random signs, by which traces of the inverse are known to a few percent
 ROWS_PER_MEAN = 300  # over which such means are taken
+NEGLIGIBLE = 1e-3  # share of the noise, that a product may leave out
 CUTOFF = 1e-10  # of the variance, below which the kernel of two points is left out
 
 
@@ -45,23 +49,23 @@ class System:
 
     Attributes
     ----------
-    kernel : KernelProduct
+    kernel : KernelProduct or GridProduct
         Of the short scales.
     Phi : ndarray of shape (n, D)
         Features of the long scales; D may be 0.
     noise : ndarray of shape (n,)
-    whitener : sparse matrix of shape (n, n)
-        `U`, with `U' U` close to the inverse of the matrix without long scales.
+    short_inverse : BlockInverse
+        Close to the inverse of the matrix without long scales, `P`.
     smoothed : ndarray of shape (n, D)
-        `U' U Phi`.
+        `P Phi`.
     inner : tuple
-        Factor of `I + Phi' U' U Phi`.
+        Factor of `I + Phi' P Phi`.
     """
 
-    kernel: KernelProduct
+    kernel: KernelProduct | GridProduct
     Phi: Floats
     noise: Floats
-    whitener: csr_matrix
+    short_inverse: BlockInverse
     smoothed: Floats
     inner: tuple[Floats, bool]
 
@@ -76,8 +80,11 @@ class System:
         n_jobs: int | None,
         max_pairs: float = np.inf,
         cutoff: float = CUTOFF,
+        n_sides: int = 1,
     ) -> System:
         """For points (n, d) with noise variances (n,), short scales as a kernel and long ones as features.
+
+        It is to be solved for `n_sides` right-hand sides at a time.
 
         Raises
         ------
@@ -91,12 +98,20 @@ class System:
             f"The exact Gaussian process of {n} samples by iteration",
             "Fewer samples, or a larger tolerance, need less.",
         )
-        product = KernelProduct(kernel, X, cutoff=cutoff, n_jobs=n_jobs, max_pairs=max_pairs)
+        product = kernel_product(
+            kernel,
+            X,
+            cutoff=cutoff,
+            n_jobs=n_jobs,
+            max_pairs=max_pairs,
+            most_left_out=NEGLIGIBLE * float(noise.min()),
+            n_sides=n_sides,
+        )
         Phi = rows_of(features, X, n_jobs) if features else np.empty((n, 0))
         blocks = make_blocks(X, CELL_POINTS, N_EARLIER, rng, n_jobs)
-        U = whitening_matrix(kernel, X, noise, blocks, n_jobs)
-        smoothed = U.T @ (U @ Phi)
-        return cls(product, Phi, noise, U, smoothed, cho_factor(np.eye(D) + Phi.T @ smoothed))
+        P = BlockInverse.of(kernel, X, noise, blocks, n_jobs)
+        smoothed = P.product(Phi)
+        return cls(product, Phi, noise, P, smoothed, cho_factor(np.eye(D) + Phi.T @ smoothed))
 
     def product(self, V: Floats) -> Floats:
         """The matrix times `V` (n, r)."""
@@ -105,7 +120,7 @@ class System:
 
     def precondition(self, V: Floats) -> Floats:
         """The approximate inverse times `V` (n, r)."""
-        result: Floats = self.whitener.T @ (self.whitener @ V)
+        result = self.short_inverse.product(V)
         if self.Phi.shape[1]:
             result -= self.smoothed @ cho_solve(self.inner, self.Phi.T @ result)
         return result
@@ -177,16 +192,23 @@ class ExactMean:
         return result
 
     @cached_property
-    def _product(self) -> KernelProduct:
-        return KernelProduct(self.kernel, self.X, cutoff=CUTOFF, n_jobs=self.n_jobs, keep=False)
+    def _of_short_scales(self) -> Callable[[Floats], Floats]:
+        """Their share (m, k + 1) of the mean at points (m, d)."""
+        n_sides = self.weights.shape[1]
+        product = kernel_product(self.kernel, self.X, cutoff=CUTOFF, n_jobs=self.n_jobs, keep=False, n_sides=n_sides)
+        if isinstance(product, GridProduct) and n_sides <= SIDES_AT_ONCE:  # nodes of more might take much memory
+            return partial(product.at, values=product.spread(self.weights))
+        return lambda X: product.cross(X, self.weights)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_product"}  # which follows from the rest
+        return {
+            name: value for name, value in vars(self).items() if name != "_of_short_scales"
+        }  # follows from the rest
 
     def __call__(self, X: Array) -> Array:
         """Means (m, k + 1) at points (m, d)."""
         places = on_host(X).astype(np.float64)
-        mean = self._product.cross(places, self.weights)
+        mean = self._of_short_scales(places)
         if self.features:
             mean += rows_of(self.features, places, self.n_jobs) @ self.long_weights
         return mean if isinstance(X, np.ndarray) else like(mean, X)
@@ -213,6 +235,7 @@ def cost_of_mean(kernel: Kernel, n_long: int, data: TrainingSet) -> float:
     # The tree knows one metric: columns with other ratios of long and short scales make the estimate too large.
     reach = float(kernel.length_scales.max()) * np.sqrt(-2 * np.log(CUTOFF))
     pairs = n * float(np.mean(data.counts(some, reach)))
+    pairs = min(pairs, grid_cost(kernel, data.X, max(SHARE * CUTOFF, FINEST)))
     return (PER_POINT + PER_FEATURE * n_long) * n + PER_PAIR * pairs if pairs <= MOST_PAIRS else np.inf
 
 
@@ -231,12 +254,12 @@ def solve_mean(
     `kernel` has the short scales, and `part` the long ones. `with_signs`, left-out variances can be had of it, too.
     """
     features = () if part is None else part.features
+    right = np.column_stack([data.y, signs(len(data.X))]) if with_signs else data.y
     try:
-        system = System.of(kernel, features, data.X, data.noise, rng, n_jobs, MOST_PAIRS)
+        system = System.of(kernel, features, data.X, data.noise, rng, n_jobs, MOST_PAIRS, n_sides=right.shape[1])
     except (ValueError, MemoryError):  # too many pairs of points that matter to each other
         return None
     k = data.y.shape[1]
-    right = np.column_stack([data.y, signs(len(data.X))]) if with_signs else data.y
     solution = system.solve(right, precision_of_mean(tolerance), progress)
     if not solution.converged.all():
         return None

@@ -147,7 +147,8 @@ def _exact_mean(
     progress: Progress | None,
 ) -> ExactMean:
     """The mean of the exact process for the targets of `data`, to a relative residual of `tolerance`."""
-    system = System.of(kernel, features, data.X, data.noise, np.random.RandomState(0), n_jobs, MOST_PAIRS)
+    rng, n_sides = np.random.RandomState(0), min(data.y.shape[1], COLUMNS_AT_ONCE)
+    system = System.of(kernel, features, data.X, data.noise, rng, n_jobs, MOST_PAIRS, n_sides=n_sides)
     weights = np.empty_like(data.y)
     for columns in memory.batches(data.y.shape[1], COLUMNS_AT_ONCE):
         weights[:, columns] = system.solve(data.y[:, columns], tolerance, progress).x

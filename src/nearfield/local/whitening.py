@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
@@ -72,20 +71,6 @@ def whitened(
 
     sums = thread_map(work, _runs(blocks, max(len(blocks) // BATCHES, CELLS_AT_ONCE)), n_jobs)
     return sum((gram for gram, _ in sums[1:]), sums[0][0]), sum(log_determinant for _, log_determinant in sums)
-
-
-def whitening_matrix(kernel: Kernel, X: Floats, noise: Floats, blocks: list[Block], n_jobs: int | None) -> csr_matrix:
-    """`U` (n, n) with `U' U` close to the inverse of `K + diag(noise)`; see `whitened`. Its rows are in any order."""
-
-    def rows_of_block(block: Block) -> tuple[Floats, Integers]:
-        points = block.points
-        return block.factor(kernel, X, noise).whiten(np.eye(len(points)))[len(block.earlier) :], points
-
-    made = thread_map(rows_of_block, blocks, n_jobs)
-    counts = np.concatenate([np.full(len(rows), rows.shape[1]) for rows, _ in made])
-    columns = np.concatenate([np.tile(points, len(rows)) for rows, points in made])
-    values = np.concatenate([rows.ravel() for rows, _ in made])
-    return csr_matrix((values, columns.astype(np.int32), np.concatenate([[0], np.cumsum(counts)])), shape=(len(X),) * 2)
 
 
 def _runs(blocks: list[Block], size: int) -> list[list[Block]]:

@@ -19,11 +19,11 @@ from ..local.choices import Candidate, Choice
 from ..local.frame import Frame
 from ..local.global_part import GlobalPart
 from ..local.in_memory import FramedArrays
-from ..local.iteration import ExactMean
+from ..local.iteration import ExactMean, precision_of_mean, signs
 from ..local.neighbourhoods import TrainingSet
 from ..local.predictor import LocalPredictor
 from ..local.request import LocalRequest
-from . import cells
+from . import cells, exact_mean
 from .engine import PaddedEngine
 from .learning import learn
 
@@ -99,8 +99,31 @@ class FramedTensors:
         return self.frame.kernel.n_scales > 1 and self._on_host.prefers_exact_mean(request)
 
     def solve_mean(self, request: LocalRequest, rng: np.random.RandomState) -> ExactMean | None:
-        """See `FramedData`; on the host."""
-        return self._on_host.solve_mean(request, rng)
+        """See `FramedData`; of one Gaussian in up to two columns on a GPU, else on the host."""
+        solved = self.solve_on_device(request) if self.X.is_cuda and self.part is None else None
+        return self._on_host.solve_mean(request, rng) if solved is None else solved
+
+    def solve_on_device(self, request: LocalRequest) -> ExactMean | None:
+        """The same where the data are; None where that is out of reach."""
+        X, y, noise = (values.double() for values in (self.X, self.y, self.noise))
+        k, columns = y.shape[1] + 1, [y, y.new_ones((len(y), 1))]
+        if request.learning.fixed.noise_variance is None:  # it comes from left-out residuals
+            columns.append(like(signs(len(y)), y))
+        precision = precision_of_mean(request.tolerance)
+        solution = exact_mean.solve(self.frame.kernel, X, torch.cat(columns, dim=1), noise, precision)
+        if solution is None or max(solution.relative_residuals) > precision:
+            return None
+        x = as_doubles(solution.x)
+        no_long = np.empty((0, k))
+        return ExactMean(
+            self.frame.kernel,
+            as_doubles(X),
+            x[:, :k],
+            (),
+            no_long,
+            request.n_jobs,
+            x[:, k:] if x.shape[1] > k else None,
+        )
 
     def choose(self, request: LocalRequest, rng: np.random.RandomState, exact_mean: bool) -> Choice:
         """See `FramedData`; measured on the host, unless everything is given."""

@@ -1,0 +1,98 @@
+"""An approximate inverse of the covariance matrix of all data, cell by cell; the preconditioner of iterations.
+
+With `U` the whitening of `whitening`, whose rows belong to cells and their earlier points, it is `U' U`. Cells with the
+same numbers of points are multiplied side by side, each by a dense matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from ..common.memory import batches
+from ..common.threads import thread_map
+from ..common.types import Floats, Integers
+from ..kernels import Kernel
+from ..solvers import linalg
+from .whitening import Block
+
+BLOCKS_AT_ONCE = 32
+SINGLE_FROM = 50_000  # points, whose matrices are kept in single precision, if there is noise enough for it
+LEAST_NOISE = 1e-3  # of the variance of the kernel
+COLUMNS_AT_ONCE = 16
+
+
+class _Blocks(NamedTuple):
+    """Blocks of the same size: points (B, p), and what their targets are multiplied by, (B, p, m)."""
+
+    points: Integers
+    columns: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class BlockInverse:
+    """`U' U`, symmetric and positive definite.
+
+    Attributes
+    ----------
+    groups : list of _Blocks
+    sums : sparse matrix of shape (n, total number of points of blocks)
+        Adds up what blocks say of a point.
+    n_jobs : int or None
+    """
+
+    groups: list[_Blocks]
+    sums: csr_matrix
+    n_jobs: int | None
+
+    @classmethod
+    def of(cls, kernel: Kernel, X: Floats, noise: Floats, blocks: list[Block], n_jobs: int | None) -> BlockInverse:
+        """Close to the inverse of `K + diag(noise)` for points (n, d) with noise (n,), which are in one block each."""
+        enough = float(noise.min()) >= LEAST_NOISE * kernel.variance
+        dtype = np.float32 if len(X) >= SINGLE_FROM and enough else np.float64
+        by_size: dict[tuple[int, int], list[Block]] = {}
+        for block in blocks:
+            by_size.setdefault((len(block.earlier), len(block.own)), []).append(block)
+        runs = [same[run] for same in by_size.values() for run in batches(len(same), BLOCKS_AT_ONCE)]
+        groups = thread_map(lambda run: _whitening(kernel, X, noise, run, dtype), runs, n_jobs)
+        points = np.concatenate([group.points.ravel() for group in groups])
+        sums = csr_matrix((np.ones(len(points), dtype), (points, np.arange(len(points)))), shape=(len(X), len(points)))
+        return cls(groups, sums, n_jobs)
+
+    def product(self, V: Floats) -> Floats:
+        """It times `V` (n, r)."""
+        result = np.empty(V.shape)
+        for sides in batches(V.shape[1], COLUMNS_AT_ONCE):
+            size = np.abs(V[:, sides]).max(axis=0)
+            size[size == 0] = 1.0
+            some = np.ascontiguousarray(V[:, sides] / size, dtype=self.sums.dtype)  # in reach of single precision
+
+            def of_blocks(group: _Blocks, some: Floats = some) -> Floats:
+                whitened = group.columns.mT @ some[group.points]
+                said: Floats = (group.columns @ whitened).reshape(-1, some.shape[1])
+                return said
+
+            result[:, sides] = self.sums @ np.concatenate(thread_map(of_blocks, self.groups, self.n_jobs))
+            result[:, sides] *= size
+        return result
+
+
+def _whitening(kernel: Kernel, X: Floats, noise: Floats, blocks: list[Block], dtype: Any) -> _Blocks:
+    """Columns of some blocks of the same size; those whose matrices need more digits are made in double precision."""
+    points = np.array([block.points for block in blocks])
+    p, m = points.shape[1], len(blocks[0].own)
+    places = X[points]
+    places -= places.mean(axis=1, keepdims=True)
+    K = kernel(places.astype(dtype), places.astype(dtype))
+    K[:, np.arange(p), np.arange(p)] += noise[points]
+    columns = np.zeros((len(blocks), p, m), dtype)
+    columns[:, p - m :] = np.eye(m)
+    for i, block in enumerate(blocks):
+        if linalg.cholesky_in_place(K[i].T):
+            linalg.solve_lower_rows(K[i].T, columns[i], transposed=True)
+        else:
+            columns[i] = block.factor(kernel, X, noise).whiten(np.eye(p))[p - m :].T
+    return _Blocks(points, columns)

@@ -1,0 +1,438 @@
+r"""Products of a Gaussian kernel with matrices by sums on a grid, in time that is linear in the number of points.
+
+A Gaussian is an integral of products of two narrower ones, and the trapezoidal rule gives that integral almost exactly:
+
+.. math:: e^{-(x - y)^2 / 2} = \sqrt{2 / \pi} \int e^{-(x - g)^2} e^{-(y - g)^2} dg
+    \approx h \sqrt{2 / \pi} \sum_{g \in h \mathbb{Z}} e^{-(x - g)^2} e^{-(y - g)^2},
+
+with a relative error of at most :math:`2 e^{-\pi^2 / (2 h^2)}` and a bit: 1e-10 with nodes 0.45 length scales apart. So
+`K = W W'` with one column of `W` per node, and a row of `W` is a product of a few numbers per column of the data, zero
+beyond a reach of five length scales. The matrix multiplied with is positive semidefinite.
+
+Points of a cell of the grid see the same patch of nodes. What they add to it, and what they read from it, are small
+matrix products of their one-dimensional factors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy.special import erfc
+
+from ..common import memory
+from ..common.threads import n_threads, thread_map, worker_threads
+from ..common.types import Booleans, Floats, Integers
+from ..kernels import Kernel
+from .kernel_products import KernelProduct
+
+MAX_COLUMNS = 3  # beyond, a patch has too many nodes
+CELL_NODES = {1: 32, 2: 4, 3: 2}  # along a side of a cell: more make larger patches, fewer make more of them
+TILE_POINTS = 64  # at most, that are multiplied together
+MOST_NUMBERS = 1 << 18  # of the largest array of a batch of tiles, for one right-hand side
+SIDES_AT_ONCE = 8  # right-hand sides
+KEPT_SHARE = 0.25  # of free memory, that kept factors may take
+GRID_SHARE = 0.1  # of free memory, that the nodes for one right-hand side may take
+FINEST = 1e-13  # least error of an entry that can be asked for: rounding is not far below
+PER_TILE = 5000.0  # multiplications that take as long as what a tile takes besides them
+SHARE = 0.01  # of an error at the edge of the kernel that a grid may make: its errors are everywhere
+SAMPLED, AMONG = 100, 50_000  # points whose neighbours are counted, to know the number of pairs, and among how many
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Nodes of the trapezoidal rule in length scales, so that an entry of the matrix is wrong by at most `cutoff`.
+
+    Attributes
+    ----------
+    spacing : float
+        Between nodes.
+    n_beyond : int
+        Nodes that belong to a point on either side of it, along a column.
+    cell_nodes : int
+        Nodes along a side of a cell.
+    """
+
+    spacing: float
+    n_beyond: int
+    cell_nodes: int
+
+    @classmethod
+    def of(cls, d: int, cutoff: float) -> Rule:
+        """For `d` columns: half of the error is for the spacing, and half for the reach."""
+        spacing = float(np.pi / np.sqrt(2 * np.log(4.2 * d / cutoff)))
+        n_beyond = 1
+        while d * cls._lost_beyond(n_beyond * spacing, spacing) > 0.5 * cutoff:
+            n_beyond += 1
+        return cls(spacing, n_beyond, CELL_NODES[d])
+
+    @staticmethod
+    def _lost_beyond(reach: float, spacing: float) -> float:
+        """Bound on the sum over nodes that are beyond reach of either of two points, in one column."""
+        tail = spacing * np.exp(-(reach**2)) + 0.5 * np.sqrt(np.pi) * erfc(reach)
+        return float(4 * np.sqrt(2 / np.pi) * tail)
+
+    @property
+    def side(self) -> float:
+        """Of a cell."""
+        return self.cell_nodes * self.spacing
+
+    @property
+    def patch(self) -> int:
+        """Nodes that belong to a cell, along a column."""
+        return self.cell_nodes + 2 * self.n_beyond
+
+    @property
+    def weight(self) -> float:
+        """Factor of a node, one column of one point: its square is the weight of the rule."""
+        return float((self.spacing * np.sqrt(2 / np.pi)) ** 0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """Points in the order of the cells of a grid, and runs of them within a cell.
+
+    Attributes
+    ----------
+    rule : Rule
+    order : ndarray of shape (n,)
+        Rows that the points had.
+    within : ndarray of shape (n, d)
+        Points as seen from the first nodes of their patches.
+    bounds : ndarray of shape (T + 1,)
+        Tile `t` has the points from `bounds[t]` to `bounds[t + 1]`.
+    first : ndarray of shape (T, d)
+        First nodes of the patches of tiles.
+    """
+
+    rule: Rule
+    order: Integers
+    within: Floats
+    bounds: Integers
+    first: Integers
+
+    @classmethod
+    def of(cls, X: Floats, rule: Rule, n_below: int = 0) -> Tiles:
+        """Of points (n, d) in length scales, at least one, with `n_below` cells between the first nodes and zero."""
+        cells = np.floor(X / rule.side)
+        order = np.lexsort(cells.T[::-1])
+        cells, X = cells[order], X[order]
+        starts = np.append(0, 1 + np.flatnonzero(np.any(cells[1:] != cells[:-1], axis=1)))
+        counts = np.diff(np.append(starts, len(X)))
+        n_tiles = -(-counts // TILE_POINTS)  # per cell, of about equal numbers of points
+        number = np.arange(n_tiles.sum()) - np.repeat(np.cumsum(n_tiles) - n_tiles, n_tiles)
+        first = np.repeat(starts, n_tiles) + number * np.repeat(counts, n_tiles) // np.repeat(n_tiles, n_tiles)
+        within = X - rule.side * cells + rule.n_beyond * rule.spacing
+        nodes = rule.cell_nodes * (cells[first].astype(np.int64) + n_below)
+        return cls(rule, order, within, np.append(first, len(X)), nodes)
+
+    @property
+    def at_once(self) -> int:
+        """Tiles that are multiplied side by side."""
+        n_numbers = TILE_POINTS * self.rule.patch ** max(self.first.shape[1] - 1, 1)
+        return max(MOST_NUMBERS // int(n_numbers), 1)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of nodes from the first to those of the last patches."""
+        return tuple((self.first.max(axis=0) + self.rule.patch).tolist())
+
+    def overlap(self) -> int:
+        """Largest number of points whose patches meet the patch of a cell."""
+        sizes, reach = np.diff(self.bounds), -(-self.rule.patch // self.rule.cell_nodes)
+        cells = self.first // self.rule.cell_nodes
+        counts = np.zeros(cells.max(axis=0) + 1 + 2 * reach)
+        np.add.at(counts, tuple((cells + reach).T), sizes)
+        for axis in range(counts.ndim):  # sums over near cells are differences of sums over all cells before
+            sums = np.cumsum(counts, axis=axis)
+            sums = np.concatenate([np.zeros_like(sums.take([0], axis=axis)), sums], axis=axis)
+            ends = np.arange(2 * reach + 1, sums.shape[axis])
+            counts = sums.take(ends, axis=axis) - sums.take(ends - 2 * reach - 1, axis=axis)
+        return int(counts.max())
+
+    def batch(self, run: slice) -> Batch:
+        """Of a run of tiles."""
+        rule, starts, stops = self.rule, self.bounds[:-1][run], self.bounds[1:][run]
+        places = starts[:, None] + np.arange(np.max(stops - starts))
+        real = places < stops[:, None]
+        places = np.minimum(places, stops[:, None] - 1)
+        nodes, factors = rule.spacing * np.arange(rule.patch), []
+        for column in self.within.T:
+            rows = column[places][..., None] - nodes
+            np.multiply(rows, -rows, out=rows)
+            np.exp(rows, out=rows)
+            rows *= rule.weight
+            factors.append(rows)
+        factors[0] *= real[..., None]
+        return Batch(self.first[run], self.order[places], real, factors[0], factors[1:])
+
+
+class Batch(NamedTuple):
+    """Some tiles side by side, as long as the longest, with nothing in the place of points that are missing."""
+
+    first: Integers  # (B, d): first nodes of the patches
+    rows: Integers  # (B, m) of the points
+    real: Booleans  # (B, m): points that are not missing
+    along: Floats  # (B, m, patch): factors along the first column
+    others: list[Floats]  # the same along each of the other columns
+
+    def across(self) -> Floats:
+        """Products of the factors along all columns but the first, (B, m, nodes)."""
+        result = np.ones((*self.rows.shape, 1))
+        for factors in self.others:
+            result = (result[..., None] * factors[..., None, :]).reshape(*self.rows.shape, -1)
+        return result
+
+    def patches(self, V: Floats) -> Floats:
+        """What the points add to their patches, (r, B, patch, nodes), for `V` (n, r)."""
+        values = V.T[:, self.rows, None] * self.across()
+        result: Floats = self.along.mT @ values
+        return result
+
+    def read(self, patches: Floats) -> Floats:
+        """What the points read from their patches, (r, B, m)."""
+        result: Floats = np.einsum("rbmq,bmq->rbm", self.along @ patches, self.across())
+        return result
+
+
+class GaussianOnGrid:
+    """`W` for one Gaussian of variance 1 at points (n, d), in length scales, on a grid; see the module.
+
+    Values of `r` right-hand sides at the nodes are an array of shape (r, g_1, ..., g_d).
+    """
+
+    def __init__(self, tiles: Tiles, n_jobs: int | None, keep: bool) -> None:
+        self.tiles, self.n_jobs = tiles, n_jobs
+        self.runs = memory.batches(len(tiles.first), tiles.at_once)
+        self.batches = thread_map(tiles.batch, self.runs, n_jobs) if keep else None
+
+    def spread(self, V: Floats) -> Floats:
+        """`W' V` for `V` (n, r)."""
+        patch = self.tiles.rule.patch
+        grid = np.zeros((V.shape[1], *self.tiles.shape))
+
+        def sums(number: int) -> tuple[tuple[slice, ...], Floats]:
+            """Nodes that a run of tiles reaches, and what it adds to them."""
+            batch = self._batch(number)
+            low, high = batch.first.min(axis=0), batch.first.max(axis=0) + patch
+            box = np.zeros((V.shape[1], *(high - low)))
+            patches = batch.patches(V).reshape(V.shape[1], len(batch.first), *[patch] * len(low))
+            for b, start in enumerate((batch.first - low).tolist()):
+                box[(slice(None), *(slice(node, node + patch) for node in start))] += patches[:, b]
+            return (slice(None), *map(slice, low, high)), box
+
+        workers = n_threads(self.n_jobs)
+        with worker_threads(workers) as threads:
+            for now in memory.batches(len(self.runs), 4 * workers):
+                for nodes, box in threads(sums, range(len(self.runs))[now]):  # in order: threads change no bit
+                    grid[nodes] += box
+        return grid
+
+    def interpolate(self, grid: Floats) -> Floats:
+        """`W` times the values of nodes, (n, r)."""
+        r, patch, d = len(grid), self.tiles.rule.patch, grid.ndim - 1
+        result = np.empty((len(self.tiles.order), r))
+        windows = sliding_window_view(grid, (patch,) * d, axis=tuple(range(1, d + 1)))
+
+        def read(number: int) -> None:
+            batch = self._batch(number)
+            patches = windows[(slice(None), *batch.first.T)].reshape(r, len(batch.first), patch, -1)
+            result[batch.rows[batch.real]] = batch.read(patches)[:, batch.real].T
+
+        thread_map(read, range(len(self.runs)), self.n_jobs)
+        return result
+
+    def at(self, Xs: Floats, grid: Floats) -> Floats:
+        """The same at other points (m, d) in length scales, (m, r)."""
+        rule, result = self.tiles.rule, np.zeros((len(Xs), len(grid)))
+        first = rule.cell_nodes * np.floor(Xs / rule.side)
+        rows = np.flatnonzero(np.all((first > -rule.patch) & (first < self.tiles.shape), axis=1))
+        if len(rows):
+            n_more = -(-rule.patch // rule.cell_nodes)  # cells on each side, with which all patches have nodes
+            grid = np.pad(grid, [(0, 0)] + (grid.ndim - 1) * [(n_more * rule.cell_nodes,) * 2])
+            result[rows] = GaussianOnGrid(Tiles.of(Xs[rows], rule, n_more), self.n_jobs, keep=False).interpolate(grid)
+        return result
+
+    def _batch(self, number: int) -> Batch:
+        return self.tiles.batch(self.runs[number]) if self.batches is None else self.batches[number]
+
+
+class GridProduct:
+    """The matrix `K` of a kernel at `n` points in up to three columns, as something to multiply with.
+
+    An entry of the matrix multiplied with differs from that of `K` by at most `cutoff` times the variance. It is
+    symmetric and positive semidefinite, and results do not depend on the number of threads.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A sum of Gaussians; each has a grid of its own.
+    X : ndarray of shape (n, d)
+    cutoff : float
+        Between `FINEST` and 1.
+    n_jobs : int or None
+        Threads; None is one per core.
+    keep : bool or None
+        Whether to keep the factors of points, `patch` numbers per point and column, rather than to compute them anew.
+        None keeps them if they take at most a quarter of free memory.
+
+    Attributes
+    ----------
+    left_out : float
+        Bound on the row sums of the difference, and so on its spectral norm.
+    kept : bool
+
+    Raises
+    ------
+    MemoryError
+        Where the grid has too many nodes.
+    """
+
+    def __init__(
+        self, kernel: Kernel, X: Floats, *, cutoff: float = 1e-10, n_jobs: int | None = None, keep: bool | None = None
+    ) -> None:
+        if not FINEST <= cutoff < 1:
+            raise ValueError(f"The 'cutoff' argument must lie between {FINEST} and 1. Got {cutoff!r}.")
+        X = np.asarray(X, dtype=np.float64)
+        n, d = X.shape
+        rule = Rule.of(d, cutoff)
+        n_nodes = count_nodes(kernel, X, rule)
+        memory.require(32.0 * n_nodes, f"A grid of {n_nodes:.2g} nodes", "The points lie too far apart for it.")
+        self.kernel, self.low = kernel, X.min(axis=0)
+        n_bytes = 8.0 * X.size * rule.patch * kernel.n_scales
+        self.kept = n_bytes <= KEPT_SHARE * memory.available() if keep is None else keep
+        self.n, self.left_out, self.n_jobs = n, 0.0, n_jobs
+        self.grids: list[GaussianOnGrid] = []
+        for scales, variance in kernel.components():
+            tiles = Tiles.of((X - self.low) / scales, rule)
+            self.left_out += variance * (
+                cutoff * tiles.overlap() + n * np.exp(-2 * (rule.n_beyond * rule.spacing) ** 2)
+            )
+            self.grids.append(GaussianOnGrid(tiles, n_jobs, self.kept))
+
+    @property
+    def diagonal(self) -> Floats:
+        """Diagonal (n,) of `K`."""
+        return np.full(self.n, self.kernel.variance)
+
+    def product(self, V: Floats) -> Floats:
+        """`K V` of shape (n, r) for `V` of shape (n, r)."""
+        result = np.zeros(V.shape)
+        for sides in memory.batches(V.shape[1], SIDES_AT_ONCE):
+            for grid, variance in zip(self.grids, self.kernel.variances, strict=True):
+                result[:, sides] += variance * grid.interpolate(grid.spread(V[:, sides]))
+        return result
+
+    def cross(self, Xs: Floats, V: Floats) -> Floats:
+        """`k(Xs, X) V` of shape (m, r) for other points `Xs` (m, d) and `V` (n, r).
+
+        It costs as much as half a product, however few the points are: use `spread` and `at` to ask again.
+        """
+        result = np.empty((len(Xs), V.shape[1]))
+        for sides in memory.batches(V.shape[1], SIDES_AT_ONCE):
+            result[:, sides] = self.at(Xs, self.spread(V[:, sides]))
+        return result
+
+    def spread(self, V: Floats) -> list[Floats]:
+        """Values at the nodes of each Gaussian's grid, (r, g_1, ..., g_d), for `V` (n, r)."""
+        return [grid.spread(V) for grid in self.grids]
+
+    def at(self, Xs: Floats, values: list[Floats]) -> Floats:
+        """`k(Xs, X) V` from what `spread` says of `V`."""
+        places = np.asarray(Xs, dtype=np.float64) - self.low
+        sums = [
+            variance * grid.at(places / scales, nodes)
+            for grid, nodes, (scales, variance) in zip(self.grids, values, self.kernel.components(), strict=True)
+        ]
+        return sum(sums[1:], sums[0])
+
+
+def count_nodes(kernel: Kernel, X: Floats, rule: Rule) -> float:
+    """Nodes of the grids of all Gaussians for points (n, d)."""
+    extent = np.ptp(X, axis=0)
+    return float(sum(prod(extent / scales / rule.spacing + rule.patch) for scales, _ in kernel.components()))
+
+
+def per_pair(n_sides: int) -> float:
+    """Operations on a grid that take as long as a pair of points in blocks, by measurement, per right-hand side.
+
+    A pair's exponential serves all right-hand sides, and so do a point's factors, which are fewer.
+    """
+    return 0.73 * (22.0 + n_sides) / (3.7 + n_sides)
+
+
+def grid_cost(kernel: Kernel, X: Floats, cutoff: float, n_sides: int = 1) -> float:
+    """What a product by grids costs for points (n, d), in pairs of points; infinite where there is none."""
+    n, d = X.shape
+    if d > MAX_COLUMNS or kernel.family != "gaussian":
+        return np.inf
+    rule = Rule.of(d, max(cutoff, FINEST))
+    n_nodes = count_nodes(kernel, X, rule)
+    if 8.0 * n_nodes > GRID_SHARE * memory.available():
+        return np.inf
+    operations = 4.0 * n_nodes
+    for scales, _ in kernel.components():
+        cells = np.floor((X - X.min(axis=0)) / (scales * rule.side)).astype(np.int64)
+        keys = np.ravel_multi_index(tuple(cells.T), tuple(cells.max(axis=0) + 1))
+        n_cells = len(np.unique(keys))
+        tiles = n_cells + n / TILE_POINTS
+        operations += 2 * (n + tiles) * float(rule.patch) ** d + PER_TILE * tiles
+    return operations / per_pair(n_sides)
+
+
+def count_pairs(kernel: Kernel, X: Floats, cutoff: float) -> float:
+    """About how many pairs of points (n, d) matter to each other, counted at some of them."""
+    unit = kernel.length_scales.max(axis=0)
+    places, among = (X[:: max(len(X) // size, 1)] / unit for size in (SAMPLED, AMONG))
+    squares = np.zeros((len(places), len(among)))
+    for c in range(X.shape[1]):
+        squares += (places[:, [c]] - among[:, c]) ** 2
+    return float(len(X)) ** 2 * float(np.mean(squares <= -2 * np.log(cutoff)))
+
+
+def kernel_product(
+    kernel: Kernel,
+    X: Floats,
+    *,
+    cutoff: float = 1e-10,
+    n_jobs: int | None = None,
+    max_pairs: float = np.inf,
+    most_left_out: float = np.inf,
+    keep: bool | None = None,
+    n_sides: int = 1,
+) -> KernelProduct | GridProduct:
+    """The matrix of a kernel at points (n, d), by whichever of grids and blocks is cheaper by count.
+
+    Parameters
+    ----------
+    max_pairs : float
+        Refuse what costs more than so many pairs of points.
+    most_left_out : float
+        Bound on what grids may leave out; see `GridProduct.left_out`. Blocks leave out what `cutoff` says.
+    n_sides : int
+        Right-hand sides that it will be multiplied with at a time: blocks are at their best with many.
+    cutoff, n_jobs, keep
+        See `KernelProduct`.
+
+    Raises
+    ------
+    ValueError
+        Where products cost more than `max_pairs`.
+    MemoryError
+        See `KernelProduct`.
+    """
+    finer = max(SHARE * cutoff, FINEST)
+    cost = grid_cost(kernel, X, finer, n_sides)
+    if cost < count_pairs(kernel, X, cutoff):
+        if cost > max_pairs:
+            raise ValueError(f"The kernel costs as much as {cost:.2g} pairs of points, more than {max_pairs:.2g}.")
+        product = GridProduct(kernel, X, cutoff=finer, n_jobs=n_jobs, keep=keep)
+        if product.left_out > most_left_out:
+            finer *= 0.5 * most_left_out / product.left_out
+            product = GridProduct(kernel, X, cutoff=max(finer, FINEST), n_jobs=n_jobs, keep=keep)
+        if product.left_out <= most_left_out:
+            return product
+    return KernelProduct(kernel, X, cutoff=cutoff, max_pairs=max_pairs, n_jobs=n_jobs, keep=keep)
