@@ -21,11 +21,13 @@ from .features import LocalFeatures
 from .measurements import Measurements
 from .neighbourhoods import TrainingSet
 from .one_center import OneCenterSearch, maclaurin_features
-from .plan import Plan
-from .probes import ProbeNeighbourhood, gap_neighbourhoods, make_neighbourhoods
+from .plan import Plan, kernel_cost, moments_cost
+from .probes import MAX_AVERAGES, ProbeNeighbourhood, cell_radius, gap_neighbourhoods, make_neighbourhoods
 
 MAX_FEATURES = 1300
 RADII = (1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.25, 3.5, 3.75, 4.0, 4.25, 4.5, 4.75, 5.0, 5.5, 6.0, 6.5, 7.0, 7.5, 8.0)
+FIRST = 0.25  # and as much more as the tolerance has digits: the radius that is tried first
+MEASURED = 150  # neighbourhoods that a choice takes, about
 STEP = 0.17  # powers of ten that the divergence falls by from one of the radii to the next, about
 RATIO, RICHNESS = 0.6, 1.1  # of spacing and radius, of degree and squared radius, that are seldom far from the best
 LEAST, MOST = 24, 96  # neighbourhoods that choose
@@ -62,6 +64,24 @@ def choose(
     return search.choose(may_be_exact=free)
 
 
+def expected_cost(data: TrainingSet, tolerance: float) -> float:
+    """About what a choice by radius will cost, and what it takes to find it, in the units of `Trial.cost`.
+
+    For one Gaussian; infinite where no candidate may have as many features as would be needed.
+    """
+    n, d = data.X.shape
+    radius = FIRST - np.log10(tolerance)
+    degree = int(np.ceil(RICHNESS * radius**2))
+    if d > 3 or (D := taylor.n_monomials(d, degree)) > MAX_FEATURES:
+        return np.inf
+    near = float(np.mean(data.counts(data.X[:: max(n // 100, 1)], radius)))
+    in_cell = max(near * (RATIO * cell_radius(d)) ** d, 1.0)
+    n_moments = taylor.n_monomials(d, 2 * degree)
+    each = min(kernel_cost(near), moments_cost(near, D, n_moments))
+    measured = MEASURED * min(kernel_cost(near), moments_cost(min(near, MAX_AVERAGES), D, n_moments))
+    return float(n * each / in_cell + measured)
+
+
 def _shares_within(data: TrainingSet, radius: float, rng: np.random.RandomState) -> Floats:
     """Shares of the data within `radius` of some of the points, themselves included; shape (100,) or less."""
     queries = data.X[sample_without_replacement(len(data.X), min(len(data.X), 100), random_state=rng)]
@@ -74,7 +94,12 @@ def _reference_radius(request: Request, signal_to_noise: float) -> float:
     if request.radius is not None:
         return request.radius + 2.0
     farther = 0.5 * np.log10(max(signal_to_noise, 10.0) / 10.0)  # less noise lets points farther away be heard
-    return float(np.clip(2.75 - 0.66 * np.log10(request.tolerance) + farther, 4.0, 8.0))
+    return float(np.clip(2.75 + 0.66 * _digits(request) + farther, 4.0, 8.0))
+
+
+def _digits(request: Request) -> float:
+    """How many digits are asked for: half of them where only variances are, since their errors count squared."""
+    return float(-np.log10(request.tolerance)) * (0.5 if request.exact_mean else 1.0)
 
 
 class RadiusSearch(Measurements):
@@ -205,7 +230,7 @@ class RadiusSearch(Measurements):
         family = [c for r in RADII if r <= self.radius - 0.5 and (c := self.candidate(self._spacing(r), r, RICHNESS))]
         low, high = 0, len(family) - 1
         best: Trial | None = None
-        guess = int(np.searchsorted(RADII, 0.25 - np.log10(self.request.tolerance)))
+        guess = int(np.searchsorted(RADII, FIRST + _digits(self.request)))
         while low <= high:
             at = int(np.clip(guess, low, high))
             trial = self.measure(family[at])

@@ -13,7 +13,8 @@ from ..common.arrays import weighted_mean
 from ..common.types import Floats
 from ..hyperparameters.learning import Learned, LearningRequest, learn_hyperparameters
 from ..kernels import Kernel
-from . import choices, choosing, placing
+from . import by_radius, choices, choosing, placing
+from .cells import MAX_COLUMNS
 from .centers import Placement
 from .choices import ALWAYS_EXACT_UP_TO, Candidate, Choice
 from .engine import RaggedEngine
@@ -24,6 +25,7 @@ from .neighbourhoods import TrainingSet
 from .predictor import LocalPredictor
 from .request import LocalRequest
 
+FEW_DIGITS = 3e-4  # tolerance, above which neighbours are quicker than an exact mean with one scale
 NEIGHBOURS_COST = 2e5  # operations per point, of a hundred neighbours
 
 
@@ -122,9 +124,13 @@ class FramedArrays:
     def prefers_exact_mean(self, request: LocalRequest) -> bool:
         """See `FramedData`."""
         n = len(self.data.X)
-        if not request.is_free or self.kernel.n_scales == 1 or n <= ALWAYS_EXACT_UP_TO:
+        if not request.is_free or n <= ALWAYS_EXACT_UP_TO:
             return False
-        return self._cost_of_mean < NEIGHBOURS_COST * n
+        if self.kernel.n_scales > 1:
+            return self._cost_of_mean < NEIGHBOURS_COST * n
+        if request.tolerance > FEW_DIGITS or self.data.X.shape[1] > MAX_COLUMNS:
+            return False
+        return self._cost_of_mean < by_radius.expected_cost(self.data, request.tolerance)
 
     def solve_mean(self, request: LocalRequest, rng: np.random.RandomState) -> ExactMean | None:
         """See `FramedData`."""
