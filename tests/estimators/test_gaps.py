@@ -370,6 +370,24 @@ def test_places_off_a_line_on_which_all_data_are():
         assert divergences(model, reference, np.column_stack([u, 0 * u + off])).mean() <= 1e-3
 
 
+@pytest.mark.parametrize("n_places", [1, 3, 20])
+def test_all_data_at_a_few_places(n_places):
+    """Around them the model is right, too, and not only at them."""
+    rng = np.random.RandomState(0)
+    at = rng.uniform(0, 10, (n_places, 2))
+    given = parameters("two long", length_scale=[0.5, 5.0], signal_variance=[1.0, 2.0], n_scales=2)
+    model, reference = fitted(at[rng.randint(n_places, size=1800)], given)
+    for T in (at, at[rng.randint(n_places, size=100)] + rng.uniform(-1, 1, (100, 2)), rng.uniform(0, 10, (100, 2))):
+        assert divergences(model, reference, T).mean() <= 3e-3
+
+
+def test_all_data_within_a_thousandth_of_a_length_scale():
+    rng = np.random.RandomState(0)
+    given = parameters("two long", length_scale=[0.5, 5.0], signal_variance=[1.0, 2.0], n_scales=2)
+    model, reference = fitted(5 + 5e-4 * rng.uniform(size=(1800, 2)), given)
+    assert divergences(model, reference, rng.uniform(4, 6, (100, 2))).mean() <= 1e-3
+
+
 @cache
 def with_a_gap(name):
     """One column, with a gap in the middle."""

@@ -13,7 +13,9 @@ from .neighbourhoods import TrainingSet
 
 MAX_COLUMNS = 3  # beyond, nearly every place between two points is far from all
 TYPICAL = 2000  # points whose distances to their neighbours tell what is usual
-FLAT = 1e-12  # times the largest variance of a direction, up to which data do not extend in it
+FLAT = 0.05  # length scales: standard deviation of the data in a direction in which they hardly extend
+COPIES = 10  # measurements at every place, from where on places are few
+ALIKE = 0.25  # length scales within which other places are like them
 FAR = 0.95  # times the usual distance, beyond which a place is in a gap
 
 
@@ -29,21 +31,32 @@ class Places:
     onto: Callable[[Floats], Floats] | None = None
 
     @cached_property
+    def _some(self) -> Floats:
+        """Points that tell what is usual."""
+        X = self.data.X
+        return X[:: max(len(X) // TYPICAL, 1)]
+
+    @cached_property
+    def _coincide(self) -> bool:
+        """Whether all points are at a few places, where each was measured many times."""
+        return len(self.data.X) >= COPIES and not self.data.distances(self._some, COPIES).any()
+
+    @cached_property
     def usual_distance(self) -> float:
         """Distance to the nearest point that nearly all training points have."""
-        some = self.data.X[:: max(len(self.data.X) // TYPICAL, 1)]
-        k = min(2, len(self.data.X))
-        distances = self.data.distances(some, k)
-        while not distances.any() and k < len(self.data.X):  # points that were measured several times
-            k = min(2 * k, len(self.data.X))
-            distances = self.data.distances(some, k)
-        return float(np.quantile(distances[distances > 0], 0.95)) if distances.any() else 0.0
+        n = len(self.data.X)
+        k = min(2, n)
+        distances = self.data.distances(self._some, k)
+        while not distances.any() and k < n:
+            k = min(2 * k, n)
+            distances = self.data.distances(self._some, k)
+        usual = float(np.quantile(distances[distances > 0], 0.95)) if distances.any() else 0.0
+        return min(usual, ALIKE) if self._coincide else usual
 
     def _flat_directions(self) -> Floats:
-        """Directions (f, d) of unit length in which the data do not extend at all."""
-        some = self.data.X[:: max(len(self.data.X) // TYPICAL, 1)]
-        squares, directions = np.linalg.eigh(np.atleast_2d(np.cov(some.T, bias=True)))
-        result: Floats = directions.T[(squares <= FLAT * squares[-1]) & (squares[-1] > 0)]
+        """Directions (f, d) of unit length in which the data hardly extend."""
+        squares, directions = np.linalg.eigh(np.atleast_2d(np.cov(self._some.T, bias=True)))
+        result: Floats = directions.T[squares <= FLAT**2]
         return result
 
     def are_gaps(self, places: Floats) -> Booleans:
@@ -71,8 +84,10 @@ class Places:
             places = first + rng.uniform(size=(50 * n, 1)) * (second - first)
             if self.onto is not None:
                 places = self.onto(places)
+            elif self._coincide:  # around the places that there are
+                places[::2] = first[::2] + rng.uniform(-2.0, 2.0, first[::2].shape)
             elif len(flat := self._flat_directions()):
-                # All data are on a line or a sheet: half of the places are off it, by up to a length scale.
+                # All data are on a line, a sheet or a point: half of the places are off it, by up to a length scale.
                 places[::2] += rng.uniform(-1.0, 1.0, (len(places[::2]), len(flat))) @ flat
         found = places[self.are_gaps(places)]
         result: Floats = found[:n]
