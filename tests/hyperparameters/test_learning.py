@@ -396,3 +396,20 @@ def test_a_column_that_never_changes_is_as_good_as_not_there():
     assert gp.log_marginal_likelihood() == pytest.approx(without.log_marginal_likelihood(), abs=0.1)
     assert not any(estimate.column == 2 for estimate in gp.learned_.on_bounds)
     np.testing.assert_allclose(gp.predict(X + np.array([0, 0, 1e6])), gp.predict(X), atol=0.01)
+
+
+def test_a_budget_that_binds_ends_at_the_same_place_each_time(monkeypatch):
+    X, y = draw(1500, 2, 0.15, 1.0, 0.1, 0)
+    monkeypatch.setattr("nearfield.hyperparameters.work.SPEED", 2e6)  # a slow machine, whose time does not bind
+
+    def found():
+        with pytest.warns(ConvergenceWarning, match="raise time_budget") as warned:
+            learned = learn_all(X, y, n_scales=None)
+        assert not any("was time" in str(each.message) for each in warned)
+        return learned
+
+    first, second = found(), found()
+    assert not first.converged
+    assert first.n_evaluations == second.n_evaluations
+    assert first.log_likelihood == second.log_likelihood
+    assert_allclose(first.kernel.length_scales, second.kernel.length_scales, rtol=0)
