@@ -19,6 +19,7 @@ from .likelihood import feature_log_likelihood
 from .optimiser import maximise
 from .request import Fixed, LearningRequest, Progress
 from .scales import learn_with_scales
+from .signal import without_chance
 from .work import Work
 
 __all__ = [
@@ -75,6 +76,7 @@ def learn(data: LearningData, request: LearningRequest, rng: np.random.RandomSta
     else:
         learned = compare_families(data, request, lambda one: _learn_family(data, one, rng, work))
     learned = finish(learned, data, replace(request, family=learned.kernel.family), rng, work)
+    learned = without_chance(learned, data, request)
     if request.progress is not None and not fixed.is_complete:
         request.progress("learning", 1.0, learned.log_likelihood)
     if request.is_one_kernel:
