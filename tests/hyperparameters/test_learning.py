@@ -396,3 +396,39 @@ def test_a_column_that_never_changes_is_as_good_as_not_there():
     assert gp.log_marginal_likelihood() == pytest.approx(without.log_marginal_likelihood(), abs=0.1)
     assert not any(estimate.column == 2 for estimate in gp.learned_.on_bounds)
     np.testing.assert_allclose(gp.predict(X + np.array([0, 0, 1e6])), gp.predict(X), atol=0.01)
+
+
+def test_a_budget_that_binds_ends_at_the_same_place_each_time(monkeypatch):
+    X, y = draw(1500, 2, 0.15, 1.0, 0.1, 0)
+    monkeypatch.setattr("nearfield.hyperparameters.work.SPEED", 2e6)  # a slow machine, whose time does not bind
+
+    def found():
+        with pytest.warns(ConvergenceWarning, match="raise time_budget") as warned:
+            learned = learn_all(X, y, n_scales=None)
+        assert not any("was time" in str(each.message) for each in warned)
+        return learned
+
+    first, second = found(), found()
+    assert not first.converged
+    assert first.n_evaluations == second.n_evaluations
+    assert first.log_likelihood == second.log_likelihood
+    assert_allclose(first.kernel.length_scales, second.kernel.length_scales, rtol=0)
+
+
+@pytest.mark.parametrize("n", [300, 1500])
+def test_pure_noise_is_said_to_be_noise_and_the_mean_is_predicted(n):
+    rng = np.random.RandomState(n)
+    X, y = rng.rand(n, 2), 5 + rng.randn(n)
+    with pytest.warns(ConvergenceWarning, match="no signal was found beyond noise"):
+        model = nf.LocalGPRegressor(random_state=0, noise="constant", likelihood="gaussian").fit(X, y)
+    assert_allclose(model.predict(rng.rand(20, 2)), y.mean(), atol=0.02)
+    assert model.noise_variance_ == pytest.approx(y.var(), rel=0.01)
+
+
+def test_a_weak_signal_is_kept():
+    rng = np.random.RandomState(0)
+    X = rng.rand(400, 1)
+    y = np.sin(6 * X) + 2.0 * rng.randn(400, 1)
+    found = learn_all(X, y - y.mean())
+    assert found.on_bounds == ()
+    assert found.kernel.variance > 0.05

@@ -19,6 +19,7 @@ from .learned import Learned
 from .objective import Objective
 from .request import Fixed, LearningRequest
 from .space import Space
+from .work import Work
 
 ENOUGH = 0.1  # nats of the whole likelihood that are not worth a step: estimates are uncertain by half a nat each
 TO_COMPARE, TO_CHOOSE, TO_FOLLOW = (16, 48), (24, 72), (64, 256)  # early blocks, and all, of those that are in order
@@ -36,6 +37,7 @@ def maximise_composite_likelihood(
     n_scales: int,
     simplify: bool = False,
     starts: list[tuple[Kernel, float]] | None = None,
+    work: Work | None = None,
 ) -> Learned:
     """Maximise the likelihood of some of the blocks over all hyperparameters that are not given.
 
@@ -47,6 +49,8 @@ def maximise_composite_likelihood(
         Drop the components that vanish or coincide.
     starts : list of pairs or None
         Kernels and noise variances to start from; None takes those of `Space`.
+    work : Work or None
+        What is left of the budget; None takes that of the request.
     """
     began = time.perf_counter()
     space = space_of(data, request, n_scales)
@@ -57,7 +61,7 @@ def maximise_composite_likelihood(
 
     data = data.with_blocks(len(space.columns) > 1, rng, request.tied)
     blocks = data.blocks or []
-    objective = Objective.of(space, data, request, began)
+    objective = Objective.of(space, data, request, work)
     if starts is None:
         vectors = space.starts(request.n_restarts, rng)
     else:
@@ -85,7 +89,9 @@ def maximise_composite_likelihood(
     )
 
 
-def finish(learned: Learned, data: LearningData, request: LearningRequest, rng: np.random.RandomState) -> Learned:
+def finish(
+    learned: Learned, data: LearningData, request: LearningRequest, rng: np.random.RandomState, work: Work | None = None
+) -> Learned:
     """Go to the maximum on all blocks from that of some, and say how sure the hyperparameters are."""
     began = time.perf_counter()
     space = space_of(data, request, learned.kernel.n_scales)
@@ -93,7 +99,8 @@ def finish(learned: Learned, data: LearningData, request: LearningRequest, rng: 
         return learned
     data = data.with_blocks(len(space.columns) > 1, rng, request.tied)
     blocks = data.blocks or []
-    objective = Objective.of(space, data, request, began)
+    objective = Objective.of(space, data, request, work)
+    was_done = objective.work.is_done  # then more might have been found
     theta = space.vector(learned.kernel, learned.noise_variance)
     some = to_follow(blocks)
     is_ordered = are_ordered(blocks)
@@ -120,10 +127,10 @@ def finish(learned: Learned, data: LearningData, request: LearningRequest, rng: 
                 log_likelihood=optimum.value,
                 n_blocks=len(blocks),
                 n_evaluations=learned.n_evaluations + optimum.n_evaluations,
-                converged=optimum.converged,
+                converged=optimum.converged and not was_done,
                 on_bounds=space.on_bounds(kernel, noise),
             )
-            curvature = np.asarray(optimum.curvature)
+            curvature = curvature if optimum.curvature is None else optimum.curvature
     return replace(
         learned,
         standard_errors=space.standard_errors(curvature * size),
@@ -149,7 +156,7 @@ def along(
         given = space.given.copy()
         given[entry] = value
         held = replace(space, given=given, fixed=Fixed())
-        objective = Objective.of(held, data, request, time.perf_counter())
+        objective = Objective.of(held, data, request)
         start = held.vector(learned.kernel, learned.noise_variance)[held.free]
         with objective.running(blocks) as run:
             heights.append(objective.height(blocks, start, run))

@@ -109,7 +109,8 @@ def not_converged_message(log_likelihood: float, seconds: float, n_evaluations: 
             "computer. Hyperparameters that were to be learnt are guesses; where signal_variance or noise_variance are "
             "given, a smaller one or a larger one avoids this."
         )
+    by_time = "" if seconds <= time_budget else " It was time that ended it, and another run may end elsewhere."
     return (
-        f"Learning stopped after {seconds:.2g} s and {n_evaluations} evaluations before it converged. The best found "
-        f"so far is used; raise time_budget ({time_budget:g} s) or fix some hyperparameters."
+        f"Learning stopped after {seconds:.2g} s and {n_evaluations} evaluations before it converged.{by_time} The "
+        f"best found so far is used; raise time_budget ({time_budget:g} s) or fix some hyperparameters."
     )

@@ -19,6 +19,8 @@ from .likelihood import feature_log_likelihood
 from .optimiser import maximise
 from .request import Fixed, LearningRequest, Progress
 from .scales import learn_with_scales
+from .signal import without_chance
+from .work import Work
 
 __all__ = [
     "Fixed",
@@ -63,13 +65,15 @@ def learn(data: LearningData, request: LearningRequest, rng: np.random.RandomSta
         warn("ard=True has no effect where length_scale is given: give one length scale per column instead.")
     if not fixed.is_complete:
         data = with_extents(data, request).with_blocks(request.ard, rng, request.tied)
+    work = Work(request.time_budget)
     if request.family != "auto":
-        learned = _learn_family(data, request, rng)
+        learned = _learn_family(data, request, rng, work)
     elif fixed.is_complete:
-        learned = _learn_family(data, replace(request, family="gaussian"), rng)
+        learned = _learn_family(data, replace(request, family="gaussian"), rng, work)
     else:
-        learned = compare_families(data, request, lambda one: _learn_family(data, one, rng))
-    learned = finish(learned, data, replace(request, family=learned.kernel.family), rng)
+        learned = compare_families(data, request, lambda one: _learn_family(data, one, rng, work))
+    learned = finish(learned, data, replace(request, family=learned.kernel.family), rng, work)
+    learned = without_chance(learned, data, request)
     if request.progress is not None and not fixed.is_complete:
         request.progress("learning", 1.0, learned.log_likelihood)
     if request.is_one_kernel:
@@ -83,11 +87,11 @@ def learn(data: LearningData, request: LearningRequest, rng: np.random.RandomSta
     return learned
 
 
-def _learn_family(data: LearningData, request: LearningRequest, rng: np.random.RandomState) -> Learned:
+def _learn_family(data: LearningData, request: LearningRequest, rng: np.random.RandomState, work: Work) -> Learned:
     """Learn with a kernel of one family, from some of the blocks."""
     if request.is_one_kernel:
-        return maximise_composite_likelihood(data, request, rng, n_scales=request.n_given)
-    return learn_with_scales(data, request, rng)
+        return maximise_composite_likelihood(data, request, rng, n_scales=request.n_given, work=work)
+    return learn_with_scales(data, request, rng, work)
 
 
 def _warn_of(learned: Learned, request: LearningRequest) -> None:

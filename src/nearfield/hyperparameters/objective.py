@@ -19,6 +19,7 @@ from .information import information
 from .optimiser import Climb, Optimum
 from .request import LearningRequest, Progress
 from .space import Space
+from .work import Work
 
 N_STEPS, NOT_YET = 3, 3e-5  # steps from each start in a race, and gain per target that is not raced for
 LAST_IN_ORDER, LAST, LAST_OF_ONE = (
@@ -40,7 +41,7 @@ class Objective:
     """
 
     space: Space
-    deadline: float
+    work: Work
     n_threads: int
     progress: Progress | None
     likelihood: Likelihood | None
@@ -48,10 +49,10 @@ class Objective:
     lock: Any = field(default_factory=Lock)
 
     @classmethod
-    def of(cls, space: Space, data: LearningData, request: LearningRequest, began: float) -> Objective:
-        """Objective of data and a request, whose time began at `began`."""
-        deadline = began + request.time_budget
-        return cls(space, deadline, n_threads(request.n_jobs), request.progress, data.likelihood, data.stacks)
+    def of(cls, space: Space, data: LearningData, request: LearningRequest, work: Work | None = None) -> Objective:
+        """Objective of data and a request, of whose budget `work` is left, or all of it."""
+        work = work or Work(request.time_budget)
+        return cls(space, work, n_threads(request.n_jobs), request.progress, data.likelihood, data.stacks)
 
     @contextmanager
     def running(self, blocks: list[Block]) -> Iterator[Any]:
@@ -74,7 +75,7 @@ class Objective:
             all_climbs = list(climbs)
             others: list[Climb] = []
             for before, blocks in pairwise(stages):
-                climbs = self._race(climbs, run) if len(climbs) > 1 else climbs
+                climbs = self._race(climbs, before, run) if len(climbs) > 1 else climbs
                 least = climbs[0].best.value - (CLOSE if is_ordered else np.inf)
                 n_left = sum(climb.best.value >= least for climb in climbs[: -(-len(climbs) // 2)])
                 others = climbs[n_left:] + others
@@ -85,12 +86,12 @@ class Objective:
             # The last digits can wait where all blocks are gone to later, and are next to nothing beside the
             # uncertainty of many length scales.
             enough = LAST_OF_ONE if len(last) == 1 else LAST_IN_ORDER if is_ordered else LAST
-            best = self._go(climbs[0], "refine", MOST_STEPS, enough)
+            best = self._finished(climbs[0], last, "refine", enough)
             for climb in climbs[1:] + others:
                 if np.isfinite(best.value):  # otherwise not all blocks can be evaluated there
                     break
                 all_climbs += self._climbs(last, [climb.best.point], run)
-                best = self._go(all_climbs[-1], "refine", MOST_STEPS, enough)
+                best = self._finished(all_climbs[-1], last, "refine", enough)
         return replace(best, n_evaluations=sum(climb.best.n_evaluations for climb in all_climbs))
 
     def information(self, blocks: list[Block], point: Floats, _: Any) -> Floats | None:
@@ -102,13 +103,23 @@ class Objective:
         objective, curvature = self._function(blocks, run), self._information(blocks)
         return [Climb(objective, curvature, start, self.space.bounds) for start in starts]
 
-    def _race(self, climbs: list[Climb], run: Any) -> list[Climb]:
-        """All of them after a few steps from each, best first."""
+    def _race(self, climbs: list[Climb], blocks: list[Block], run: Any) -> list[Climb]:
+        """All of them after a few steps from each on some blocks, best first."""
+        before = sum(climb.best.n_evaluations for climb in climbs)
         stages = [f"start {i + 1} of {len(climbs)}" for i in range(len(climbs))]
         items = zip(climbs, stages, strict=True)
         # Where blocks run side by side, starts are one after the other.
         thread_map(lambda item: self._go(*item, N_STEPS, NOT_YET), items, self.n_threads if run is map else 1)
+        self.work.spend(blocks, sum(climb.best.n_evaluations for climb in climbs) - before)
         return sorted(climbs, key=lambda climb: climb.best.value, reverse=True)
+
+    def _finished(self, climb: Climb, blocks: list[Block], stage: str, enough: float) -> Optimum:
+        """The end of a climb on some blocks, or as far as there is work left."""
+        before = climb.best.n_evaluations
+        n_steps = min(max(self.work.evaluations_of(blocks), 1), MOST_STEPS)
+        best = self._go(climb, stage, n_steps, enough)
+        self.work.spend(blocks, best.n_evaluations - before)
+        return best
 
     def values(self, blocks: list[Block], points: list[Floats]) -> Floats:
         """Likelihood per target of some blocks at points; minus infinity where it cannot be evaluated."""
@@ -136,7 +147,7 @@ class Objective:
     def polish(self, blocks: list[Block], start: Floats, curvature: Floats, enough: float, run: Any) -> Optimum:
         """Go to the maximum from near it, until less than `enough` is to be gained per target."""
         climb = Climb(self._function(blocks, run), curvature, start, self.space.bounds)
-        return self._go(climb, "all data", MOST_STEPS, enough)
+        return self._finished(climb, blocks, "all data", enough)
 
     def curvature(self, blocks: list[Block], point: Floats, run: Any) -> Floats | None:
         """Minus the second derivatives (p, p) per target, by differences of gradients; None where there are none."""
@@ -160,7 +171,7 @@ class Objective:
                 with self.lock:  # several starts may report at once
                     self.progress(f"learning: {stage}", done, value)
 
-        return climb.go(max_steps, enough, deadline=self.deadline, progress=report)
+        return climb.go(max_steps, enough, deadline=self.work.deadline, progress=report)
 
     def _information(self, blocks: list[Block]) -> Callable[[Floats], Floats]:
         """Expected curvature per target, as a function of the free entries, from some of the blocks."""

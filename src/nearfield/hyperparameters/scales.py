@@ -14,31 +14,34 @@ from .composite import gains, maximise_composite_likelihood, with_extents
 from .learned import Learned
 from .request import LearningRequest
 from .screening import screen
+from .work import Work
 
 MAX_SCALES, MAX_PER_COLUMN = 5, 3  # components; with a length scale per column each takes far longer
 LEAST_GAIN, LEAST_ERRORS = 3e-4, 1.5  # nats per target that a further scale must gain, and in standard errors
 APART = 3.0  # factor between the length scales that one is split into
 
 
-def learn_with_scales(data: LearningData, request: LearningRequest, rng: np.random.RandomState) -> Learned:
+def learn_with_scales(
+    data: LearningData, request: LearningRequest, rng: np.random.RandomState, work: Work | None = None
+) -> Learned:
     """Learn length scales and variances, the number of components included.
 
     `request.n_scales` is more than 1, or None to learn it. Components that vanish or coincide are dropped in either
-    case. Of the hyperparameters the noise variance may be given.
+    case. Of the hyperparameters the noise variance may be given. `work` is what is left of the budget, or all of it.
     """
-    began = time.perf_counter()
+    began, work = time.perf_counter(), work or Work(request.time_budget)
     data = data.with_blocks(request.ard, rng, request.tied)
 
     def with_scales(J: int, before: Learned | None) -> Learned:
-        left = max(request.time_budget - (time.perf_counter() - began), 1.0)
         # With a length scale per column, components differ in which columns matter, and not in length alone.
         goes_on = before is not None and before.kernel.n_scales == J - 1 and not request.ard
         return maximise_composite_likelihood(
             data,
-            replace(request, time_budget=left),
+            request,
             rng,
             n_scales=J,
             simplify=True,
+            work=work,
             starts=_with_one_more(before) if before is not None and goes_on else None,
         )
 
@@ -49,6 +52,9 @@ def learn_with_scales(data: LearningData, request: LearningRequest, rng: np.rand
     if screened is not None:
         data, best = with_extents(screened.data(data), request), screened.narrowed(best)
     for J in range(2, most + 1):
+        if work.is_done:
+            best = replace(best, converged=False)
+            break
         further = with_scales(J, best)
         n_evaluations += further.n_evaluations
         if request.n_scales is not None:

@@ -67,7 +67,7 @@ def screen(learned: Learned, data: LearningData, request: LearningRequest) -> Sc
     scales, longest = learned.kernel.length_scales[0], np.exp(space.upper[:d])
     # The first columns may be tied together.
     candidates = [c for c in range(request.tied, d) if scales[c] > SHORT * space.columns[c]]
-    objective = Objective.of(space, data, request, 0.0)
+    objective = Objective.of(space, data, request)
 
     def losses(groups: list[list[int]], blocks: list[Block]) -> Floats:
         """Nats per target that the likelihood loses, where columns of a group have no effect."""
