@@ -13,6 +13,9 @@ from nearfield.tensors import exact_mean
 from nearfield.tensors.fit import FramedTensors
 from nearfield.tensors.grid_products import TensorGrid
 
+NO_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+DEVICES = ["cpu", pytest.param("cuda", marks=NO_CUDA)]
+
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread():
@@ -33,14 +36,15 @@ def scales(d):
     return np.array([0.9, 1.3])[:d]
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("cutoff", [1e-4, 1e-12])
-def test_products_are_the_dense_ones_and_those_of_arrays(d, cutoff):
+def test_products_are_the_dense_ones_and_those_of_arrays(d, cutoff, device):
     X, kernel, v = points(500, d), Kernel.gaussian(scales(d)), np.random.RandomState(1).standard_normal(500)
-    grid = TensorGrid.of(torch.as_tensor(X), scales(d), cutoff)
-    nodes = grid.spread(torch.as_tensor(v))
+    grid = TensorGrid.of(torch.as_tensor(X, device=device), scales(d), cutoff)
+    nodes = grid.spread(torch.as_tensor(v, device=device))
     assert tuple(nodes.shape) == grid.shape
-    result = grid.interpolate(nodes).numpy()
+    result = grid.interpolate(nodes).cpu().numpy()
     assert abs(result - kernel(X, X) @ v).max() <= cutoff * abs(v).sum()
     of_arrays = GridProduct(kernel, X, cutoff=1e-13).product(v[:, None])[:, 0]
     np.testing.assert_allclose(result, of_arrays, atol=cutoff * abs(v).sum())
@@ -63,17 +67,18 @@ def test_points_too_far_apart_and_many_columns_are_left_to_others():
     assert exact_mean.solve(two, X[:100], targets[:100], noise[:100], 1e-8) is None
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("variance", [1.0, 30.0])
-def test_the_solution_is_the_dense_one(d, variance):
+def test_the_solution_is_the_dense_one(d, variance, device):
     X, rng = points(400, d), np.random.RandomState(2)
     noise = 0.1 * variance * rng.uniform(0.5, 2.0, 400)
     y = np.column_stack([np.sin(X[:, 0]) + 0.3 * rng.standard_normal(400), np.ones(400), np.zeros(400)])
     kernel = Kernel.gaussian(scales(d), variance)
-    solution = exact_mean.solve(kernel, *map(torch.as_tensor, (X, y, noise)), 1e-10)
-    expected = np.linalg.solve(kernel(X, X) + np.diag(noise), y)
-    np.testing.assert_allclose(solution.x.numpy(), expected, atol=1e-7 * abs(expected).max())
-    left = y - (kernel(X, X) + np.diag(noise)) @ solution.x.numpy()
+    solution = exact_mean.solve(kernel, *(torch.as_tensor(each, device=device) for each in (X, y, noise)), 1e-10)
+    x, expected = solution.x.cpu().numpy(), np.linalg.solve(kernel(X, X) + np.diag(noise), y)
+    np.testing.assert_allclose(x, expected, atol=1e-7 * abs(expected).max())
+    left = y - (kernel(X, X) + np.diag(noise)) @ x
     measured = np.linalg.norm(left[:, :2], axis=0) / np.linalg.norm(y[:, :2], axis=0)
     assert max(solution.relative_residuals) <= 1e-10
     assert measured.max() <= 2e-10

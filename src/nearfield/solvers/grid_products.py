@@ -181,14 +181,14 @@ class Batch(NamedTuple):
 
     def across(self) -> Floats:
         """Products of the factors along all columns but the first, (B, m, nodes)."""
-        result = np.ones((*self.rows.shape, 1))
-        for factors in self.others:
+        result = self.others[0] if self.others else np.ones((*self.rows.shape, 1))
+        for factors in self.others[1:]:
             result = (result[..., None] * factors[..., None, :]).reshape(*self.rows.shape, -1)
         return result
 
     def patches(self, V: Floats) -> Floats:
-        """What the points add to their patches, (r, B, patch, nodes), for `V` (n, r)."""
-        values = V.T[:, self.rows, None] * self.across()
+        """What the points add to their patches, (r, B, patch, nodes), for `V` (r, n)."""
+        values = V[:, self.rows, None] * self.across()
         result: Floats = self.along.mT @ values
         return result
 
@@ -211,15 +211,15 @@ class GaussianOnGrid:
 
     def spread(self, V: Floats) -> Floats:
         """`W' V` for `V` (n, r)."""
-        patch = self.tiles.rule.patch
-        grid = np.zeros((V.shape[1], *self.tiles.shape))
+        patch, V = self.tiles.rule.patch, np.ascontiguousarray(V.T)
+        grid = np.zeros((len(V), *self.tiles.shape))
 
         def sums(number: int) -> tuple[tuple[slice, ...], Floats]:
             """Nodes that a run of tiles reaches, and what it adds to them."""
             batch = self._batch(number)
             low, high = batch.first.min(axis=0), batch.first.max(axis=0) + patch
-            box = np.zeros((V.shape[1], *(high - low)))
-            patches = batch.patches(V).reshape(V.shape[1], len(batch.first), *[patch] * len(low))
+            box = np.zeros((len(V), *(high - low)))
+            patches = batch.patches(V).reshape(len(V), len(batch.first), *[patch] * len(low))
             for b, start in enumerate((batch.first - low).tolist()):
                 box[(slice(None), *(slice(node, node + patch) for node in start))] += patches[:, b]
             return (slice(None), *map(slice, low, high)), box
