@@ -25,6 +25,14 @@ def sales(tmp_path):
     return str(path)
 
 
+def test_columns_that_tell_nothing_are_called_by_their_names(fails, tmp_path):
+    path = tmp_path / "sales.csv"
+    columns = np.column_stack([PLACES, AREA, 2 * AREA, PRICE])
+    np.savetxt(path, columns, delimiter=",", header="east,north,area,twice,price", comments="")
+    argv = ["--target", "price", "--features", "east,north", "--drift", "area,twice", "--out", tmp_path / "x.nf"]
+    assert "Drift column 'twice' is a linear combination of 'area'" in fails("fit", path, *argv)
+
+
 @pytest.mark.parametrize("method", ["exact", "local"])
 def test_columns_numbers_and_categories(sales, runs, tmp_path, method):
     out = tmp_path / "price.nf"

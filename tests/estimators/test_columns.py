@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, SplineTransformer, StandardScaler
 
 import nearfield as nf
 
@@ -210,6 +211,14 @@ def test_more_columns_than_rows():
             Y[:3],
             drift=["area", "rooms", "x"],
         )
+
+
+def test_a_transformer_that_fails_is_named_with_the_columns_of_words():
+    named = "columns of categories: 'note', 'type'"
+    with pytest.raises(ValueError, match=rf"The drift SplineTransformer failed to fit: .*{named}"):
+        fit(drift=SplineTransformer())
+    with pytest.raises(ValueError, match=rf"The mean model Ridge failed to fit: .*{named}"):
+        fit(drift="constant", mean=Ridge())
 
 
 def test_cells_that_cannot_be_used(model):

@@ -125,7 +125,9 @@ def make(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OnBoundWarning)  # said below, by the columns' names and in their own units
         known = {} if asked is None or settings.method != "local" else {"X_test": asked / units}
+        model._array_names = tuple(recipe.names)
         model.fit(X / units, y, **known)
+        del model._array_names
     if np.any(units != 1):
         rescale(model, units)
     give_names(model, recipe.names, recipe.levels)

@@ -21,6 +21,7 @@ from ..features.design import (
     Term,
     TransformedDesign,
     dependent_columns,
+    failed,
     polynomial,
 )
 
@@ -284,7 +285,11 @@ def with_design(model: Any, roles: Roles, points: Floats) -> Roles:
     design: AnyDesign
     if is_transformer(drift):
         given = encoding.decode(points)
-        design = TransformedDesign.of(clone(drift).fit(given), encoding.decode, points)
+        try:
+            transformer = clone(drift).fit(given)
+        except Exception as error:
+            raise failed("fit", "drift", drift, error, given) from error
+        design = TransformedDesign.of(transformer, encoding.decode, points)
     elif _is_kind(drift):
         names = [encoding.name(j) for j in roles.coordinates]
         design = Design.of(*polynomial(roles.coordinates, names, DEGREES[drift]), points)

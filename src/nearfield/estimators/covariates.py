@@ -44,6 +44,7 @@ class WithDrift:
     n_features_in_: int
     _single_target: bool
     _roles: Roles | None = None  # what columns are for, where not all are for the process alone
+    _array_names: Any = None  # what columns of an array are called in messages, where a caller knows
     _points: Floats | None = None  # training rows in all columns, where they have roles
     _trend: Floats | None = None  # coefficients (p, k) of the drift that are taken out of the targets before all else
     _mean_rows: Floats | None = None  # what a mean model says of each training row (n, k), not having seen it
@@ -196,7 +197,7 @@ class WithDrift:
             self._require_columns(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
         if reset:
-            self._roles = roles_of(self, X, getattr(self, "feature_names_in_", None))
+            self._roles = roles_of(self, X, getattr(self, "feature_names_in_", self._array_names))
         assert self._roles is not None
         return self._roles.encoding.encode(X)
 

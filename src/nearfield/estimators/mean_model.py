@@ -10,6 +10,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils.validation import has_fit_parameter
 
 from ..common.types import Floats
+from ..features.design import failed
 
 N_FOLDS = 5
 
@@ -48,7 +49,7 @@ def _fitted(mean: Any, X: Any, y: Floats, weights: Floats | None) -> Any:
     try:
         return model.fit(X, y[:, 0] if y.shape[1] == 1 else y, **given)
     except Exception as error:
-        raise ValueError(f"The mean model {type(mean).__name__} failed to fit: {error}") from error
+        raise failed("fit", "mean model", mean, error, X) from error
 
 
 def predicted(model: Any, X: Any, n_targets: int) -> Floats:
@@ -58,7 +59,7 @@ def predicted(model: Any, X: Any, n_targets: int) -> Floats:
     try:
         values = np.asarray(model.predict(X), dtype=np.float64).reshape(len(X), n_targets)
     except Exception as error:
-        raise ValueError(f"The mean model {type(model).__name__} failed to predict: {error}") from error
+        raise failed("predict", "mean model", model, error, X) from error
     if not np.isfinite(values).all():
         raise ValueError(f"The mean model {type(model).__name__} predicts what is no finite number.")
     return values

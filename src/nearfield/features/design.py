@@ -175,9 +175,19 @@ class TransformedDesign:
 AnyDesign = Design | TransformedDesign
 
 
+def failed(to: str, what: str, model: Any, error: Exception, X: Any) -> ValueError:
+    """What to raise where a transformer or regressor that was given fails: why, and which columns hold words."""
+    words = [str(name) for name in getattr(X, "columns", ()) if X[name].dtype.kind not in "fiub"]
+    hint = f" It was given columns of categories: {', '.join(map(repr, words))}." if words else ""
+    return ValueError(f"The {what} {type(model).__name__} failed to {to}: {str(error).rstrip('.')}.{hint}")
+
+
 def transformed(transformer: Any, X: Any) -> Floats:
     """What a fitted transformer makes of rows, as an array (m, q) of finite numbers."""
-    made = transformer.transform(X)
+    try:
+        made = transformer.transform(X)
+    except Exception as error:
+        raise failed("transform", "drift", transformer, error, X) from error
     made = made.toarray() if sparse.issparse(made) else made
     columns = np.asarray(made, dtype=np.float64)
     if columns.ndim != 2 or not np.isfinite(columns).all():
