@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.arrays import as_doubles, like, namespace, on_host
+from ..common.arrays import as_doubles, column_range, like, namespace, on_host
 from ..common.sphere import N_CHORD_COLUMNS
 from ..common.types import Booleans, Floats
 from ..common.warnings import warn
@@ -18,6 +18,8 @@ UNLIKE = 1000.0  # times as wide spread is a column as another
 
 def box_of(points: Any) -> Floats:
     """Least and largest value of each column of points (n, d), as rows."""
+    if isinstance(points, np.ndarray):
+        return np.stack(column_range(points)).astype(np.float64)
     xp = namespace(points)
     return np.stack([as_doubles(xp.min(points, axis=0)), as_doubles(xp.max(points, axis=0))])
 
@@ -30,6 +32,10 @@ def joined(first: Floats, second: Floats) -> Floats:
 def are_outside(box: Floats, reach: Floats, points: Any) -> Booleans:
     """Which points (m, d) are farther than `reach` (d,) or (1,) outside of the box in some column."""
     low, high = like(box[0] - reach, points), like(box[1] + reach, points)
+    if isinstance(points, np.ndarray) and len(points):
+        around = box_of(points)
+        if np.all(around[0] >= low) and np.all(around[1] <= high):  # sooner known, and nearly always so
+            return np.zeros(len(points), dtype=bool)
     result: Booleans = on_host(namespace(points).any((points < low) | (points > high), axis=1))
     return result
 
@@ -109,7 +115,7 @@ def warn_of_outside(model: Any, X: Any) -> None:
 
 def warn_of_unlike_columns(points: Floats, names: Any, are_rotated: bool = False) -> None:
     """Warn where columns (n, d) of very different spread are to share a length scale, or to be rotated."""
-    spreads = as_doubles(points).std(axis=0)
+    spreads = np.array([column.std() for column in as_doubles(points).T])
     if len(spreads) < 2 or not (spreads > 0).any():
         return
     wide, narrow = int(np.argmax(spreads)), int(np.argmin(np.where(spreads > 0, spreads, np.inf)))

@@ -165,7 +165,10 @@ def predict_groups(
     n_jobs: int | None,
 ) -> tuple[Floats, Floats]:
     """Means (m, k + 1) and variances (m,) at `X`, each point by the model of its centre `owner`."""
-    longest, k = max(model.coefficients.shape[0] for model in models), models[0].coefficients.shape[1]
+    if isinstance(models, ModelStack):
+        longest, k = models.coefficients.shape[1:]
+    else:
+        longest, k = max(model.coefficients.shape[0] for model in models), models[0].coefficients.shape[1]
     mean, variance = np.empty((len(X), k)), np.zeros(len(X))
     order = np.argsort(owner, kind="stable")
     bounds = np.searchsorted(owner[order], np.arange(len(centers) + 1))
