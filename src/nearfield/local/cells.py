@@ -51,7 +51,7 @@ class Cells(NamedTuple):
         result = np.full(len(places), np.inf)
         for batch in batches(len(places), _PLACES_AT_ONCE):
             owner, rows = self._within(places[batch], radius)
-            squares = np.sum((self.X.take(rows, axis=0) - places[batch].take(owner, axis=0)) ** 2, axis=1)
+            squares = self._squares(rows, places[batch], owner)
             order = np.lexsort((squares, owner))
             counts = np.bincount(owner, minlength=batch.stop - batch.start)
             enough = np.flatnonzero(counts >= k)
@@ -80,8 +80,14 @@ class Cells(NamedTuple):
         lengths = stop - start
         rows = np.repeat(start - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
         owner = np.repeat(place, lengths)
-        near = np.sum((self.X.take(rows, axis=0) - places.take(owner, axis=0)) ** 2, axis=1) <= radius**2
+        near = self._squares(rows, places, owner) <= radius**2
         return owner[near], rows[near]
+
+    def _squares(self, rows: Integers, places: Floats, owner: Integers) -> Floats:
+        """Squared distances of pairs of sorted points and places."""
+        differences = self.X.take(rows, axis=0) - places.take(owner, axis=0)
+        result: Floats = np.einsum("ij,ij->i", differences, differences)
+        return result
 
 
 def keys_of(X: Floats, low: Floats, side: float, extent: Integers) -> Integers:
