@@ -12,7 +12,7 @@ from nearfield.local.features import LocalFeatures
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.one_center import make_subsets
 from nearfield.local.plan import Plan, kernel_cost
-from nearfield.local.probes import NeighbourhoodSample, cell_radius, make_neighbourhoods
+from nearfield.local.probes import NeighbourhoodSample, cell_radius, make_neighbourhoods, uniform_in_cell
 from nearfield.solvers.kernel_space import KernelSpace
 
 KERNEL = Kernel.gaussian(1.0, 1.3)
@@ -119,15 +119,31 @@ def cell_of(neighbourhood, spacing):
     return cell
 
 
-def test_centres_lie_within_the_cell():
+def in_cube(points, neighbourhood, spacing):
+    middle, d = spacing * neighbourhood.directions[0], points.shape[1]
+    return np.abs(points - middle).max(axis=1) <= spacing / d**0.5
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_centres_are_in_the_middle_of_what_is_in_the_cell(d):
+    neighbourhoods = neighbourhoods_of(training(n=2000, d=d), radius=2.0, n=100)
+    for neighbourhood in neighbourhoods:
+        inside = neighbourhood.sample.X[in_cube(neighbourhood.sample.X, neighbourhood, 0.7)]
+        middle = 0.5 * (inside.min(axis=0) + inside.max(axis=0)) if len(inside) else 0.7 * neighbourhood.directions[0]
+        np.testing.assert_allclose(cell_of(neighbourhood, 0.7).center, middle)
+        assert in_cube(neighbourhood.probes[:1], neighbourhood, 0.7)
+
+
+def test_probes_are_anywhere_in_the_cell():
     for d in (1, 2, 3):
-        neighbourhoods = neighbourhoods_of(training(n=2000, d=d), radius=0.2, n=400)
-        offsets = np.array([cell_of(neighbourhood, 2.0).center for neighbourhood in neighbourhoods])
-        distances = np.linalg.norm(offsets, axis=1) / (2.0 * cell_radius(d))
-        assert distances.max() <= 1.0
-        # Uniform in a ball: the d-th power of the distance is uniform between 0 and 1.
-        np.testing.assert_allclose(np.mean(distances**d), 0.5, atol=5 * (1 / 12 / 400) ** 0.5)
-        np.testing.assert_allclose(offsets.mean(axis=0), 0.0, atol=0.5)
+        offsets = uniform_in_cell(4000, d, np.random.RandomState(0))
+        assert np.abs(offsets).max() <= d**-0.5
+        np.testing.assert_allclose(np.mean(offsets**2, axis=0), 1 / (3 * d), rtol=0.1)
+    wide = uniform_in_cell(4000, 5, np.random.RandomState(0))
+    distances = np.linalg.norm(wide, axis=1) / cell_radius(5)
+    assert distances.max() <= 1.0
+    # Uniform in a ball: the d-th power of the distance is uniform between 0 and 1.
+    np.testing.assert_allclose(np.mean(distances**5), 0.5, atol=5 * (1 / 12 / 4000) ** 0.5)
 
 
 def test_a_single_cell_is_centred_on_the_probe_and_holds_all():
@@ -170,10 +186,10 @@ def test_the_divergence_of_a_candidate_is_that_of_its_model_at_the_probes_of_the
     several = 0
     for neighbourhood in neighbourhoods_of(training(n=1000), n=8):
         sample, probes = neighbourhood.sample, neighbourhood.probes
-        center = 1.2 * neighbourhood.directions[0]
+        own = sample.X[in_cube(sample.X, neighbourhood, 1.2)]
+        center = 0.5 * (own.min(axis=0) + own.max(axis=0))
         near = np.linalg.norm(sample.X - center, axis=1) <= radius
-        inside = np.linalg.norm(probes - center, axis=1) <= 1.2 * cell_radius(2)
-        inside[0] = True
+        inside = in_cube(probes, neighbourhood, 1.2)
         several += inside.sum() > 1
         Z, test = sample.X[near] - center, probes[inside] - center
         y, noise = sample.y[near, :-1], sample.noise[near]
@@ -269,7 +285,7 @@ def test_thinned_neighbourhoods_are_solved_on_the_side_that_their_points_will_be
     """What is left of a dense neighbourhood is fewer than the features, and kernel space would flatter them."""
     monkeypatch.setattr(probes, "MAX_ROWS", 100)
     data = training(n=1500, d=d, width=1.5)
-    features = LocalFeatures.of(KERNEL, (taylor.sample(d, 10 if d == 2 else 3),))
+    features = LocalFeatures.of(KERNEL, (taylor.sample(d, 12 if d == 2 else 3),))
     either, features_only, kernel_only = (
         Candidate(1.0, plan, "")
         for plan in (

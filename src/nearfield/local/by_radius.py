@@ -31,7 +31,7 @@ MEASURED = 150  # neighbourhoods that a choice takes, about
 STEP = 0.17  # powers of ten that the divergence falls by from one of the radii to the next, about
 RATIO, RICHNESS = 0.6, 1.1  # of spacing and radius, of degree and squared radius, that are seldom far from the best
 LEAST, MOST = 24, 96  # neighbourhoods that choose
-GAPS = 48  # places in gaps that are measured
+GAPS = 32  # places in gaps that are measured
 LACK = 1e-4  # share of a long scale's variance that its features may lack at the end of the neighbourhood
 
 

@@ -20,7 +20,7 @@ from sklearn.utils.random import sample_without_replacement
 
 from .. import metrics
 from ..common.threads import thread_map
-from ..common.types import Floats, Integers
+from ..common.types import Booleans, Floats, Integers
 from ..features import taylor
 from ..kernels import Kernel
 from . import blending
@@ -32,7 +32,7 @@ from .neighbourhoods import TrainingSet
 from .plan import Plan, kernel_cost
 
 MAX_ROWS = 1200  # of a neighbourhood around a probe,
-MAX_AVERAGES = 700  # and where they can be averaged, which loses less
+MAX_AVERAGES = 500  # and where they can be averaged, which loses less
 FINER = 20  # times that the cells of averages may be made smaller
 MAX_AVERAGED_COLUMNS = 3  # up to which neighbours are averaged where they are many
 PROBES_PER_NEIGHBOURHOOD = 10
@@ -180,6 +180,12 @@ class ProbeNeighbourhood:
     def cells(self, candidate: Candidate) -> Iterable[Cell]:
         """The cell that the first probe falls into, with the other probes in it."""
         center, reach = np.zeros(self.probes.shape[1]), np.inf
+        if self._has_lattice(candidate):
+            middle, side = self.directions[0] * candidate.spacing, 2 * candidate.spacing / len(center) ** 0.5
+            inside, rows = (self._in_cube(points, middle, side) for points in (self.probes, self.sample.X))
+            inside[0] = True
+            center = _middle_of_box(self.sample.X[rows]) if rows.any() else middle
+            return [Cell(center, np.flatnonzero(inside), max(self.sample.points_at(rows), 1.0))]
         if np.isfinite(candidate.spacing):
             center = self._on_surface(self.directions[:1] * candidate.spacing)[0]
             reach = cell_radius(len(center)) * candidate.spacing
@@ -187,6 +193,20 @@ class ProbeNeighbourhood:
         inside[0] = True
         in_cell = self.sample.points_at(np.sum((self.sample.X - center) ** 2, axis=1) <= reach**2)
         return [Cell(center, np.flatnonzero(inside), max(in_cell, 1.0))]
+
+    def _has_lattice(self, candidate: Candidate) -> bool:
+        """Whether centres are the middles of what lies in cubic cells."""
+        return bool(
+            np.isfinite(candidate.spacing)
+            and self.probes.shape[1] <= MAX_AVERAGED_COLUMNS
+            and self.surface is None
+            and candidate.plan.count is None
+        )
+
+    @staticmethod
+    def _in_cube(points: Floats, middle: Floats, side: float) -> Booleans:
+        result: Booleans = (np.abs(points - middle) <= 0.5 * side).all(axis=1)
+        return result
 
     def _on_surface(self, points: Floats) -> Floats:
         return points if self.surface is None else self.surface(points)
@@ -228,7 +248,14 @@ class ProbeNeighbourhood:
         """The same by the models of a cell and of those around it, on a lattice."""
         d = len(center)
         steps = np.array(list(product((0.0, -1.0, 1.0), repeat=d))) * 2 * candidate.spacing / d**0.5
-        return self._shared(candidate.plan, self._on_surface(center + steps), places)
+        if not self._has_lattice(candidate):
+            return self._shared(candidate.plan, self._on_surface(center + steps), places)
+        centers, X = [center], self.sample.X
+        for step in steps[1:]:
+            rows = self._in_cube(X, self.directions[0] * candidate.spacing + step, steps[-1, 0])
+            if rows.any():
+                centers.append(_middle_of_box(X[rows]))
+        return self._shared(candidate.plan, np.array(centers), places)
 
     def _shared(self, plan: Plan, centers: Floats, places: Floats) -> tuple[Floats, Floats]:
         """Answers at places by the models around centres (C, d) together."""
@@ -274,13 +301,22 @@ def _answers(plan: Plan, sample: NeighbourhoodSample, n_points: float, places: F
     return mean, variance
 
 
+def _middle_of_box(points: Floats) -> Floats:
+    """Middle (d,) of the box around points (n, d), where a cell has its centre."""
+    result: Floats = 0.5 * (points.min(axis=0) + points.max(axis=0))
+    return result
+
+
 def cell_radius(d: int) -> float:
     """Radius of the ball with the volume of a cubic cell whose corners are 1 from its middle."""
     return float(2 / d**0.5 * (gamma(d / 2 + 1) / pi ** (d / 2)) ** (1 / d))
 
 
 def uniform_in_cell(n: int, d: int, rng: np.random.RandomState) -> Floats:
-    """Random points of the ball with the volume of a cell, (n, d)."""
+    """Random points of a cell, (n, d), or of the ball with its volume where space is wide."""
+    if d <= MAX_AVERAGED_COLUMNS:
+        cube: Floats = rng.uniform(-1.0, 1.0, (n, d)) / d**0.5
+        return cube
     directions = rng.standard_normal((n, d))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     result: Floats = directions * rng.random_sample((n, 1)) ** (1 / d) * cell_radius(d)
