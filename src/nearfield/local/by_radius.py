@@ -16,6 +16,7 @@ from sklearn.utils.random import sample_without_replacement
 from ..common.types import Booleans, Floats
 from ..features import taylor
 from ..kernels import Kernel
+from .cells import MAX_COLUMNS
 from .choices import ALWAYS_EXACT_UP_TO, Candidate, Choice, Request, Trial, without_measuring
 from .features import LocalFeatures
 from .measurements import Measurements
@@ -28,6 +29,7 @@ MAX_FEATURES = 1300
 RADII = (1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.25, 3.5, 3.75, 4.0, 4.25, 4.5, 4.75, 5.0, 5.5, 6.0, 6.5, 7.0, 7.5, 8.0)
 FIRST = 0.25  # and as much more as the tolerance has digits: the radius that is tried first
 MEASURED = 150  # neighbourhoods that a choice takes, about
+BLENDED_SHARE = 0.75  # see `Measurements.share`: centres measured one by one are farther off than blended ones
 STEP = 0.17  # powers of ten that the divergence falls by from one of the radii to the next, about
 RATIO, RICHNESS = 0.6, 1.1  # of spacing and radius, of degree and squared radius, that are seldom far from the best
 LEAST, MOST = 24, 96  # neighbourhoods that choose
@@ -118,6 +120,8 @@ class RadiusSearch(Measurements):
     def __init__(self, *given: Any, radius: float, make: Callable[..., list[ProbeNeighbourhood]]) -> None:
         super().__init__(*given)
         self.radius, self.make = radius, make
+        if self.request.blend and self.data.X.shape[1] <= MAX_COLUMNS:
+            self.share = BLENDED_SHARE
 
     def make_probed(self, group: int) -> list[ProbeNeighbourhood]:
         """See `Measurements`."""
@@ -215,7 +219,7 @@ class RadiusSearch(Measurements):
         probed = gap_neighbourhoods(self.kernel, self.data, places, self.radius, self.n_jobs, self.rng)
         trial = self.measure_at(candidate, probed)
         for wider in self.larger(candidate):
-            if trial.divergence + 2 * trial.error <= self.request.tolerance:
+            if trial.divergence + trial.error <= self.request.tolerance:
                 break
             trial = self.measure_at(wider, probed)
         if trial.candidate is not candidate:
