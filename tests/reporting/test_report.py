@@ -191,3 +191,14 @@ def test_models_made_later_are_not_counted_yet():
     report = replace(REPORT, radius=None, least_neighbours=50, n_components=0, seconds={"fitting": 0.0})
     assert line(report, "time") == "fitting 0.00 s; local models are made by the first predictions"
     assert line(report, "memory") == "3.0 MiB before local models are made"
+    assert line(report, "neighbourhoods") == "the 50 nearest points, more in gaps"
+
+
+def test_models_that_are_not_kept_are_spoken_of():
+    report = replace(
+        REPORT, radius=None, least_neighbours=50, n_components=0, n_centers=0, n_features=8, seconds={"fitting": 0.0}
+    )
+    assert line(report, "time").startswith(
+        "fitting 0.00 s; each test point has a model of its own, which is made for it"
+    )
+    assert line(report, "neighbourhoods") == "the 50 nearest points"

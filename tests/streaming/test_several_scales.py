@@ -94,3 +94,16 @@ def test_one_scale_is_learnt_where_the_approximation_is_given():
     model = nf.LocalGPRegressor(random_state=0, n_restarts=0, **given).fit(ArraySource(X, y, sample_size=SAMPLE))
     assert model.kernel_.n_scales == 1
     assert isinstance(model._predictor, StreamedPredictor)
+
+
+def test_dask_collections_give_the_model_of_arrays():
+    array = pytest.importorskip("dask.array", reason="Dask is not installed")
+    from nearfield.streaming.dask import DaskSource
+
+    X, y = two_scales()
+    chunked = (array.from_array(each, chunks=(450, *each.shape[1:])) for each in (X, y))
+    streamed = nf.LocalGPRegressor(random_state=0, n_restarts=0).fit(DaskSource(*chunked, sample_size=SAMPLE))
+    assert streamed.kernel_.n_scales > 1
+    places = np.random.RandomState(1).uniform(0, 10, (200, 2))
+    expected = as_learnt(streamed).fit(X, y).predict(places, return_std=True)
+    np.testing.assert_allclose(streamed.predict(places, return_std=True), expected, rtol=1e-8, atol=1e-9)

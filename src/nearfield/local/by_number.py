@@ -7,6 +7,7 @@ measured at probes, as in `by_radius`, near the data and in their gaps.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -302,8 +303,10 @@ class NumberSearch(Measurements):
         """Numbers of neighbours that the probes can judge, and that do not cost more than the limit."""
         counts = [count for count in COUNTS if 2 * count <= self.most] or [min(COUNTS[0], self.most)]
         limit = self.request.limit if limit is None else limit
-        affordable = [n for n in counts if limit == np.inf or self._likely_cost(self._candidate(n, 1)) <= limit]
-        return affordable or counts[:1]
+        if limit == np.inf:
+            return counts
+        # More neighbours cost more, so a few of the numbers tell how many are affordable.
+        return counts[: max(bisect_right(counts, limit, key=lambda n: self.cost(self._candidate(n, 1))), 1)]
 
     def _likely_cost(self, candidate: Candidate) -> float:
         """What `cost` would be where data are uniform: cells hold a share of the neighbours."""

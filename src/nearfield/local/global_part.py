@@ -34,6 +34,7 @@ POINTS_PER_FEATURE = 2  # with fewer, features cost more than they spare
 CELL_POINTS, N_EARLIER, MOST_EARLIER = 64, 192, 768  # of cells, of points before them, and of these at most
 EARLIER_SHARE = 0.2  # of the tolerance, that more earlier points may change
 FINEST = 5e-4  # tolerance below which more of them are not asked for: means will be found by iteration
+MOST_WORK = 2e10  # operations that more of them may take: beyond, an exact mean is the better way
 SAMPLED_CELLS = 24  # that tell whether there are enough
 ROWS_AT_ONCE = 1024
 SINGLE_FROM = 1e-4  # tolerance, from where on single precision does
@@ -310,7 +311,8 @@ def fit_global_part(
     seed, n_earlier = int(rng.randint(2**31 - 1)), N_EARLIER
     while True:
         part = _assembled(features, short, data, n_earlier, seed, n_jobs, allowed, rng, single)
-        enough = 2 * n_earlier > MOST_EARLIER or n_earlier >= len(X)
+        work = len(X) / CELL_POINTS * (2 * n_earlier + CELL_POINTS) ** 3 / 3
+        enough = 2 * n_earlier > MOST_EARLIER or n_earlier >= len(X) or work > MOST_WORK
         if enough or _shortfall(part, data, seed, rng, n_jobs, single) <= EARLIER_SHARE * max(tolerance, FINEST):
             return part
         n_earlier *= 2

@@ -210,7 +210,11 @@ def _method(report: Report) -> str:
 
 def _time(report: Report) -> str:
     stages = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in report.seconds.items())
-    return f"{stages}; local models are made by the first predictions" if _makes_later(report) else stages
+    if _makes_later(report):
+        return f"{stages}; local models are made by the first predictions"
+    if _makes_each(report):
+        return f"{stages}; each test point has a model of its own, which is made for it and not kept"
+    return stages
 
 
 def _before_models(report: Report) -> str:
@@ -221,6 +225,11 @@ def _makes_later(report: Report) -> bool:
     """Whether models are made where and when they are asked for."""
     by_number = bool(report.least_neighbours) and report.radius is None
     return by_number and report.n_centers > 0 and report.n_features <= 3
+
+
+def _makes_each(report: Report) -> bool:
+    """Whether test points share no models."""
+    return bool(report.least_neighbours) and report.radius is None and report.n_centers == 0
 
 
 def _lengths(report: Report) -> str:
@@ -286,10 +295,10 @@ def _centres(report: Report) -> str:
 
 
 def _neighbourhoods(report: Report) -> str:
+    if report.radius is None and not report.least_neighbours:
+        return "all points"
     if report.radius is None:
-        return (
-            f"the {report.least_neighbours} nearest points, more in gaps" if report.least_neighbours else "all points"
-        )
+        return f"the {report.least_neighbours} nearest points{', more in gaps' if _makes_later(report) else ''}"
     least = f", the nearest {report.least_neighbours} at least" if report.least_neighbours else ""
     reach = f"within {report.radius:g} {_lengths(report).rstrip(',')}"
     return f"{reach}, {report.median_neighbours} points in the median{least}"
