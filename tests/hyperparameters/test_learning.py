@@ -307,7 +307,7 @@ def test_a_short_time_budget_warns_and_still_answers():
 
 
 def test_too_few_steps_do_not_converge(monkeypatch):
-    monkeypatch.setattr("nearfield.hyperparameters.objective.N_STEPS", 1)
+    monkeypatch.setattr("nearfield.hyperparameters.composite.N_STEPS", 1)
     monkeypatch.setattr("nearfield.hyperparameters.objective.MOST_STEPS", 1)
     X, y = draw(200, 2, 0.15, 1.0, 0.1, 0)
     request = LearningRequest(n_restarts=0)

@@ -22,11 +22,13 @@ from .space import Space
 from .work import Work
 
 ENOUGH = 0.1  # nats of the whole likelihood that are not worth a step: estimates are uncertain by half a nat each
-TO_COMPARE, TO_CHOOSE, TO_FOLLOW = (16, 48), (24, 72), (64, 256)  # early blocks, and all, of those that are in order
+TO_COMPARE, TO_CHOOSE, TO_FOLLOW = (16, 48), (48, 144), (64, 256)  # early blocks, and all, of those that are in order
+N_STEPS, STEPS_OF_MORE = 3, 5  # by which starts are compared: anew, and of one component more, which come slowly apart
 TO_CURVE = 32, 128  # the same, whose second derivatives are found
 N_FEW = 12  # independent blocks that starts are compared on
 MOST_DIFFERENCES = 15  # hyperparameters of a single block
-ASIDE, LEAST_ASIDE = 1024, 16  # blocks to judge by: at most, and at least
+ASIDE, LEAST_ASIDE = 1024, 16  # blocks to judge by: at first, and at least
+UNCLEAR = 3.0  # standard errors of a gain, within which all blocks are asked
 
 
 def maximise_composite_likelihood(
@@ -72,7 +74,7 @@ def maximise_composite_likelihood(
     # Few blocks do to tell length scales apart, but it takes more of them to tell what one more gains.
     few = to_compare(blocks)
     stages = [few, few, followed] if starts is None else [thinned(followed, *TO_CHOOSE), followed, followed]
-    final = objective.ascend(stages, vectors)
+    final = objective.ascend(stages, vectors, N_STEPS if starts is None else STEPS_OF_MORE)
     theta = space.sorted(space.filled(final.point))
     kernel, noise = space.unpack(theta)
     kernel = kernel.simplified(noise, space.spread) if simplify else kernel
@@ -173,21 +175,31 @@ def gains(better: Learned, worse: Learned, data: LearningData, request: Learning
     used = {id(block.X) for block in followed}
     aside = [block for block in blocks if id(block.X) not in used]
     is_aside = len(aside) >= LEAST_ASIDE
-    blocks = thinned(aside, 0, ASIDE) if is_aside else followed
+    mean, error = _gains_on(thinned(aside, 0, ASIDE) if is_aside else followed, better, worse, data, request)
+    if is_aside and len(aside) > ASIDE and abs(mean) < UNCLEAR * error:
+        mean, error = _gains_on(aside, better, worse, data, request)
+    return mean, error, is_aside
+
+
+def _gains_on(
+    blocks: list[Block], better: Learned, worse: Learned, data: LearningData, request: LearningRequest
+) -> tuple[float, float]:
+    """Mean gain on some blocks, and its standard error."""
     stacks = data.stacks(blocks, better.kernel.length_scales.shape[1] > 1)
     sizes = np.concatenate([stack.sizes for stack in stacks])
 
     def values(learned: Learned) -> Floats:
-        if learned not in data.judged:
+        key = learned, len(blocks)
+        if key not in data.judged:
             noise = max(learned.noise_variance, 1e-12 * learned.kernel.variance)
             rows = thread_map(lambda stack: stack.values(learned.kernel, noise), stacks, request.n_jobs)
-            data.judged[learned] = np.concatenate(rows)
-        return data.judged[learned]
+            data.judged[key] = np.concatenate(rows)
+        return data.judged[key]
 
     differences = values(better) - values(worse)
     mean = float(differences.sum() / sizes.sum())
     spread = differences - mean * sizes
-    return mean, float(np.sqrt(np.sum(spread**2)) / sizes.sum()), is_aside
+    return mean, float(np.sqrt(np.sum(spread**2)) / sizes.sum())
 
 
 def with_extents(data: LearningData, request: LearningRequest) -> LearningData:

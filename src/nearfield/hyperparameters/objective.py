@@ -21,13 +21,13 @@ from .request import LearningRequest, Progress
 from .space import Space
 from .work import Work
 
-N_STEPS, NOT_YET = 3, 3e-5  # steps from each start in a race, and gain per target that is not raced for
+NOT_YET = 3e-5  # gain per target that starts are not compared for
 LAST_IN_ORDER, LAST, LAST_OF_ONE = (
     2e-5,
     3e-6,
     1e-10,
 )  # gain per target of the last step: of blocks in order, others, one
-CLOSE = 2e-3  # nats per target that a start may be behind the best of them, with blocks in order
+CLOSE = 5e-3  # nats per target that a start may be behind the best of them, with blocks in order
 MOST_STEPS = 60
 TO_INFORM, LEAST_TO_INFORM = (4, 32), 4  # blocks that tell the curvature: early and all of those in order; others
 DIFFERENCE = 1e-3  # step of finite differences
@@ -64,8 +64,8 @@ class Objective:
             with worker_threads(self.n_threads) as run:
                 yield run
 
-    def ascend(self, stages: list[list[Block]], starts: list[Floats]) -> Optimum:
-        """Go up from starts, a few steps on the blocks of each stage, after which the better half of them goes on.
+    def ascend(self, stages: list[list[Block]], starts: list[Floats], n_steps: int) -> Optimum:
+        """Go up from starts, some steps on the blocks of each stage, after which the better half of them goes on.
 
         The best goes all the way to the maximum on the blocks of the last.
         """
@@ -75,7 +75,7 @@ class Objective:
             all_climbs = list(climbs)
             others: list[Climb] = []
             for before, blocks in pairwise(stages):
-                climbs = self._race(climbs, before, run) if len(climbs) > 1 else climbs
+                climbs = self._race(climbs, before, n_steps, run) if len(climbs) > 1 else climbs
                 least = climbs[0].best.value - (CLOSE if is_ordered else np.inf)
                 n_left = sum(climb.best.value >= least for climb in climbs[: -(-len(climbs) // 2)])
                 others = climbs[n_left:] + others
@@ -103,13 +103,13 @@ class Objective:
         objective, curvature = self._function(blocks, run), self._information(blocks)
         return [Climb(objective, curvature, start, self.space.bounds) for start in starts]
 
-    def _race(self, climbs: list[Climb], blocks: list[Block], run: Any) -> list[Climb]:
+    def _race(self, climbs: list[Climb], blocks: list[Block], n_steps: int, run: Any) -> list[Climb]:
         """All of them after a few steps from each on some blocks, best first."""
         before = sum(climb.best.n_evaluations for climb in climbs)
         stages = [f"start {i + 1} of {len(climbs)}" for i in range(len(climbs))]
         items = zip(climbs, stages, strict=True)
         # Where blocks run side by side, starts are one after the other.
-        thread_map(lambda item: self._go(*item, N_STEPS, NOT_YET), items, self.n_threads if run is map else 1)
+        thread_map(lambda item: self._go(*item, n_steps, NOT_YET), items, self.n_threads if run is map else 1)
         self.work.spend(blocks, sum(climb.best.n_evaluations for climb in climbs) - before)
         return sorted(climbs, key=lambda climb: climb.best.value, reverse=True)
 

@@ -12,7 +12,7 @@ from .learned import Learned
 from .objective import Objective
 from .request import LearningRequest
 
-LEAST_POINTS = 100  # of which noise can be told from a function
+LEAST_POINTS = 200  # of which noise can be told from a function
 
 
 def without_chance(learned: Learned, data: LearningData, request: LearningRequest) -> Learned:
