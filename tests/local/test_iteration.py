@@ -1,5 +1,7 @@
 """The exact process by iteration against dense solutions."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from nearfield.local import iteration
 from nearfield.local.global_part import GlobalPart, rows_of
 from nearfield.local.iteration import ExactMean, System, solve_mean
 from nearfield.local.neighbourhoods import TrainingSet
+from nearfield.solvers.grid_products import GridProduct
 
 WIDTH = 16.0
 SHORT = Kernel(np.array([[1.0]]), np.array([1.2]))
@@ -139,6 +142,22 @@ def test_points_at_the_same_places():
     data = TrainingSet.of(np.repeat(once.X, 4, axis=0), np.repeat(once.y[:, :1], 4, axis=0), np.full(600, 0.04))
     expected = SHORT(places(), data.X) @ np.linalg.solve(dense(SHORT, data), data.y)
     np.testing.assert_allclose(mean_of("short", data)(places()), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("noise", [0.04, 1e-3])
+def test_dense_points_are_solved_for_on_a_grid(noise):
+    rng = np.random.RandomState(0)
+    X = rng.uniform(0, 4, (2000, 2))
+    data = TrainingSet.of(X, np.sin(X[:, :1]), np.full(2000, noise))
+    system = System.of(SHORT, (), X, data.noise, np.random.RandomState(0), 1)
+    assert isinstance(system.kernel, GridProduct)
+    assert 0.99 * noise <= system.least_noise < noise
+    weights = np.linalg.solve(dense(SHORT, data), data.y)
+    mean = solve_mean(SHORT, None, data, FINEST, np.random.RandomState(0), 1, None)
+    inside = rng.uniform(-1, 5, (50, 2))
+    for each in (mean, pickle.loads(pickle.dumps(mean))):
+        np.testing.assert_allclose(each(inside), SHORT(inside, X) @ weights, atol=1e-7)
+    np.testing.assert_array_equal(mean(np.full((1, 2), 1e4)), 0.0)
 
 
 # ---- out of reach --------------------------------------------------------------------------------------------------
