@@ -33,7 +33,7 @@ BLENDED_SHARE = 0.75  # see `Measurements.share`: centres measured one by one ar
 STEP = 0.17  # powers of ten that the divergence falls by from one of the radii to the next, about
 RATIO, RICHNESS = 0.6, 1.1  # of spacing and radius, of degree and squared radius, that are seldom far from the best
 LEAST, MOST = 24, 96  # neighbourhoods that choose
-GAPS = 32  # places in gaps that are measured
+GAPS = 48  # places in gaps that are measured
 LACK = 1e-4  # share of a long scale's variance that its features may lack at the end of the neighbourhood
 
 
@@ -219,7 +219,7 @@ class RadiusSearch(Measurements):
         probed = gap_neighbourhoods(self.kernel, self.data, places, self.radius, self.n_jobs, self.rng)
         trial = self.measure_at(candidate, probed)
         for wider in self.larger(candidate):
-            if trial.divergence + trial.error <= self.request.tolerance:
+            if trial.divergence + 2 * trial.error <= self.request.tolerance:
                 break
             trial = self.measure_at(wider, probed)
         if trial.candidate is not candidate:

@@ -87,8 +87,8 @@ class Places:
             elif self._coincide:  # around the places that there are
                 places[::2] = first[::2] + rng.uniform(-2.0, 2.0, first[::2].shape)
             elif len(flat := self._flat_directions()):
-                # All data are on a line, a sheet or a point: half of the places are off it, by up to a length scale.
-                places[::2] += rng.uniform(-1.0, 1.0, (len(places[::2]), len(flat))) @ flat
+                # All data are on a line, a sheet or a point: half of the places are off it, by up to two length scales.
+                places[::2] += rng.uniform(-2.0, 2.0, (len(places[::2]), len(flat))) @ flat
         found = places[self.are_gaps(places)]
         result: Floats = found[:n]
         return result
