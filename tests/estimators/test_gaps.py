@@ -385,7 +385,9 @@ def test_all_data_within_a_thousandth_of_a_length_scale():
     rng = np.random.RandomState(0)
     given = parameters("two long", length_scale=[0.5, 5.0], signal_variance=[1.0, 2.0], n_scales=2)
     model, reference = fitted(5 + 5e-4 * rng.uniform(size=(1800, 2)), given)
-    assert divergences(model, reference, rng.uniform(4, 6, (100, 2))).mean() <= 3e-3  # few probes choose, and not many are so far off
+    assert (
+        divergences(model, reference, rng.uniform(4, 6, (100, 2))).mean() <= 3e-3
+    )  # few probes choose, and not many are so far off
 
 
 @cache

@@ -33,6 +33,7 @@ BLENDED_SHARE = 0.75  # see `Measurements.share`: centres measured one by one ar
 STEP = 0.17  # powers of ten that the divergence falls by from one of the radii to the next, about
 RATIO, RICHNESS = 0.6, 1.1  # of spacing and radius, of degree and squared radius, that are seldom far from the best
 LEAST, MOST = 24, 96  # neighbourhoods that choose
+GAP_ERRORS = 1.5  # standard errors that there must be room for in gaps
 GAPS = 48  # places in gaps that are measured
 LACK = 1e-4  # share of a long scale's variance that its features may lack at the end of the neighbourhood
 
@@ -85,8 +86,8 @@ def expected_cost(data: TrainingSet, tolerance: float) -> float:
 
 
 def _shares_within(data: TrainingSet, radius: float, rng: np.random.RandomState) -> Floats:
-    """Shares of the data within `radius` of some of the points, themselves included; shape (100,) or less."""
-    queries = data.X[sample_without_replacement(len(data.X), min(len(data.X), 100), random_state=rng)]
+    """Shares of the data within `radius` of some of the points, themselves included; shape (40,) or less."""
+    queries = data.X[sample_without_replacement(len(data.X), min(len(data.X), 40), random_state=rng)]
     result: Floats = data.counts(queries, radius) / len(data.X)
     return result
 
@@ -120,6 +121,7 @@ class RadiusSearch(Measurements):
     def __init__(self, *given: Any, radius: float, make: Callable[..., list[ProbeNeighbourhood]]) -> None:
         super().__init__(*given)
         self.radius, self.make = radius, make
+        self._shares: dict[float, float] = {}  # of the data that are within a radius
         if self.request.blend and self.data.X.shape[1] <= MAX_COLUMNS:
             self.share = BLENDED_SHARE
 
@@ -128,7 +130,9 @@ class RadiusSearch(Measurements):
         # Many where they are small and hold few probes each, fewer where each costs a large factorisation; twice as
         # many to confirm, unless each is blended, which costs more. The harmonic mean of the sizes gives more of them
         # where dense and sparse places alternate, as most of the distance may come from a few sparse ones.
-        share = 1 / np.mean(1 / _shares_within(self.data, self.radius, self.rng))
+        if self.radius not in self._shares:
+            self._shares[self.radius] = 1 / float(np.mean(1 / _shares_within(self.data, self.radius, self.rng)))
+        share = self._shares[self.radius]
         n = int(np.clip(24_000 / (share * self.n_samples), LEAST, MOST)) * (
             1 if group == 0 or self.request.blend else 2
         )
@@ -218,13 +222,21 @@ class RadiusSearch(Measurements):
             return candidate, None
         probed = gap_neighbourhoods(self.kernel, self.data, places, self.radius, self.n_jobs, self.rng)
         trial = self.measure_at(candidate, probed)
-        for wider in self.larger(candidate):
-            if trial.divergence + 2 * trial.error <= self.request.tolerance:
+        for wider in self._dearer_ones(candidate):
+            if trial.divergence + GAP_ERRORS * trial.error <= self.request.tolerance:
                 break
             trial = self.measure_at(wider, probed)
         if trial.candidate is not candidate:
             self.measure(trial.candidate)
         return trial.candidate, trial
+
+    def _dearer_ones(self, candidate: Candidate) -> Iterator[Candidate]:
+        """Candidates that cost more, those first that were found to meet the tolerance near the data."""
+        cost = self.cost(candidate)
+        met = sorted((t for t in self.trials if t.cost > cost and self.meets(t)), key=lambda t: t.cost)
+        unlike = [t.candidate for t in met if t.candidate.plan is not candidate.plan]
+        yield from unlike
+        yield from self.larger(unlike[-1] if unlike else candidate)
 
     def _smallest_radius(self) -> Trial | None:
         """Smallest radius at which the plain family meets the tolerance, or else the closest trial.
@@ -256,10 +268,8 @@ class RadiusSearch(Measurements):
         assert radius is not None
         for ratio, larger, richness in (
             (0.7, 0.0, 1.1),
-            (0.7, 0.25, 1.1),
             (0.6, 0.25, 0.9),
             (0.5, 0.0, 0.9),
-            (0.8, 0.25, 1.3),
         ):
             yield self.candidate(self._spacing(radius + larger, ratio), radius + larger, richness)
 

@@ -22,6 +22,8 @@ from .gaps import Places
 from .neighbourhoods import MANY, TrainingSet
 
 CONFIRMED_SHARE = 0.8  # of the tolerance that a confirmed figure with its error may take up
+FEW_FEATURES = 200
+COSTED = 12  # neighbourhoods that tell what a candidate costs, which varies less than how close it is
 CONFIRMATIONS = 3  # sets of probes that a choice is held against, at most
 
 
@@ -101,11 +103,11 @@ class Measurements:
 
     def cost(self, candidate: Candidate) -> float:
         """Operations for all centres and as many test points as training points."""
-        return self.n_samples * float(np.mean([p.cost(candidate) for p in self.probed]))
+        return self.n_samples * float(np.mean([p.cost(candidate) for p in self.probed[:COSTED]]))
 
     def measure_at(self, candidate: Candidate, probed: Sequence[Probed]) -> Trial:
         """Divergence of a candidate at other probes."""
-        cost = self.n_samples * float(np.mean([p.cost(candidate) for p in probed]))
+        cost = self.n_samples * float(np.mean([p.cost(candidate) for p in probed[:COSTED]]))
         trial = self._measure(candidate, probed, cost, self.request.blend)
         self.trials.pop()  # its figure is not to be held against those of the others
         return trial
@@ -117,7 +119,10 @@ class Measurements:
     def _measure(self, candidate: Candidate, probed: Sequence[Probed], cost: float, blended: bool = False) -> Trial:
         if self.request.exact_mean and not candidate.exact_mean:
             candidate = replace(candidate, exact_mean=True)
-        values = np.array(thread_map(lambda p: p.divergence(candidate, blended), probed, self.n_jobs))
+        features = candidate.plan.features
+        # Where each takes a millisecond, threads would but wait for each other's turn in Python.
+        n_jobs = 1 if features is not None and features.n_components <= FEW_FEATURES else self.n_jobs
+        values = np.array(thread_map(lambda p: p.divergence(candidate, blended), probed, n_jobs))
         mean = float(values.mean())
         error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
         trial = Trial(

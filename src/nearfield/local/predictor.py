@@ -380,6 +380,8 @@ class LocalPredictor(Predictor):
         if len(centers) == 0:
             n = self.n_samples
             return n if self.plan.count is None else min(self.plan.count, n)
+        if isinstance(self.models, ModelStack):
+            return int(np.median(self.models.n))
         some = centers[:: max(len(centers) // 1000, 1)]
         counts = self.engine.count_neighbours(self.plan, self.data, some)
         return int(np.median(np.asarray(counts.tolist())))

@@ -341,9 +341,9 @@ def draw_probes(
     allowed = np.zeros(len(data.X), dtype=bool)
     allowed[rows] = True
     drawn = []
-    for row in rows[sample_without_replacement(len(rows), min(n, len(rows)), random_state=rng)]:
-        (near,) = data.within(data.X[row][None], AROUND)
-        near = near[near != row]
+    chosen = rows[sample_without_replacement(len(rows), min(n, len(rows)), random_state=rng)]
+    for row, around in zip(chosen, data.within(data.X[chosen], AROUND), strict=True):
+        near = around[around != row]
         limit = int(len(near) * n_per_row) // 16  # few enough not to thin out the data around
         near = near[allowed[near]]
         others = rng.choice(near, min(PROBES_PER_NEIGHBOURHOOD - 1, limit, len(near)), replace=False)
@@ -370,11 +370,12 @@ def make_neighbourhoods(
     directions = [uniform_in_cell(len(probes), data.X.shape[1], rng) for probes in drawn]
     reference = reference_plan(kernel, radius, data.X.shape[1])
 
+    within = data.within(data.X[[probes[0] for probes in drawn]], radius)
+
     def make(i: int) -> ProbeNeighbourhood:
         probes = drawn[i]
         origin = data.X[probes[0]]
-        (near,) = data.within(origin[None], radius)
-        near = near[~np.isin(near, probes)]
+        near = within[i][~np.isin(within[i], probes)]
         sample = NeighbourhoodSample.of(data.X[near] - origin, data.y[near], data.noise[near])
         sample = thinned(sample, np.random.RandomState(seeds[i]))
         surface = None if onto is None else lambda points: onto(points + origin) - origin
@@ -442,8 +443,10 @@ def gap_neighbourhoods(
         placement = data.grid(spacing)
         return placement, cKDTree(placement.centers)
 
+    within = data.within(places, radius)
+
     def make(i: int) -> ProbeNeighbourhood:
-        (near,) = data.within(places[i][None], radius)
+        near = within[i]
         sample = NeighbourhoodSample.of(data.X[near] - places[i], data.y[near], data.noise[near])
         sample = thinned(sample, np.random.RandomState(seeds[i]))
         origin = np.zeros((1, places.shape[1]))
