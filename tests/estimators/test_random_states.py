@@ -4,6 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from sklearn.utils.random import sample_without_replacement
 
 import nearfield as nf
 
@@ -26,7 +27,19 @@ def draws(monkeypatch):
                 drawn.append(result)
             return result
 
+        def permutation(self, x):
+            result = super().permutation(x)
+            if np.ndim(x) == 0 and x == len(X):
+                drawn.append(result)
+            return result
+
+    def sample(n, size, random_state):
+        result = sample_without_replacement(n, size, random_state=random_state)
+        drawn.append(result)
+        return result
+
     monkeypatch.setattr(np.random, "RandomState", Recording)
+    monkeypatch.setattr("nearfield.local.by_radius.sample_without_replacement", sample)
     return drawn
 
 

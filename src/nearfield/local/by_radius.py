@@ -16,7 +16,6 @@ from sklearn.utils.random import sample_without_replacement
 from ..common.types import Booleans, Floats
 from ..features import taylor
 from ..kernels import Kernel
-from .cells import MAX_COLUMNS
 from .choices import ALWAYS_EXACT_UP_TO, Candidate, Choice, Request, Trial, without_measuring
 from .features import LocalFeatures
 from .measurements import Measurements
@@ -29,11 +28,11 @@ MAX_FEATURES = 1300
 RADII = (1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.25, 3.5, 3.75, 4.0, 4.25, 4.5, 4.75, 5.0, 5.5, 6.0, 6.5, 7.0, 7.5, 8.0)
 FIRST = 0.25  # and as much more as the tolerance has digits: the radius that is tried first
 MEASURED = 150  # neighbourhoods that a choice takes, about
+EVEN = 0.97  # harmonic mean of the sizes of neighbourhoods over the mean, where data are dense and even
 BLENDED_SHARE = 0.75  # see `Measurements.share`: centres measured one by one are farther off than blended ones
 STEP = 0.17  # powers of ten that the divergence falls by from one of the radii to the next, about
 RATIO, RICHNESS = 0.6, 1.1  # of spacing and radius, of degree and squared radius, that are seldom far from the best
 LEAST, MOST = 24, 96  # neighbourhoods that choose
-GAP_ERRORS = 1.5  # standard errors that there must be room for in gaps
 GAPS = 48  # places in gaps that are measured
 LACK = 1e-4  # share of a long scale's variance that its features may lack at the end of the neighbourhood
 
@@ -122,8 +121,7 @@ class RadiusSearch(Measurements):
         super().__init__(*given)
         self.radius, self.make = radius, make
         self._shares: dict[float, float] = {}  # of the data that are within a radius
-        if self.request.blend and self.data.X.shape[1] <= MAX_COLUMNS:
-            self.share = BLENDED_SHARE
+        self.gap_errors = 2.0  # standard errors that there must be room for in gaps
 
     def make_probed(self, group: int) -> list[ProbeNeighbourhood]:
         """See `Measurements`."""
@@ -131,7 +129,11 @@ class RadiusSearch(Measurements):
         # many to confirm, unless each is blended, which costs more. The harmonic mean of the sizes gives more of them
         # where dense and sparse places alternate, as most of the distance may come from a few sparse ones.
         if self.radius not in self._shares:
-            self._shares[self.radius] = 1 / float(np.mean(1 / _shares_within(self.data, self.radius, self.rng)))
+            shares = _shares_within(self.data, self.radius, self.rng)
+            self._shares[self.radius] = 1 / float(np.mean(1 / shares))
+            # Where data are dense and even, few probes tell as much as many.
+            if self.request.blend and self._shares[self.radius] > EVEN * shares.mean():
+                self.share, self.gap_errors = BLENDED_SHARE, 1.5
         share = self._shares[self.radius]
         n = int(np.clip(24_000 / (share * self.n_samples), LEAST, MOST)) * (
             1 if group == 0 or self.request.blend else 2
@@ -223,7 +225,7 @@ class RadiusSearch(Measurements):
         probed = gap_neighbourhoods(self.kernel, self.data, places, self.radius, self.n_jobs, self.rng)
         trial = self.measure_at(candidate, probed)
         for wider in self._dearer_ones(candidate):
-            if trial.divergence + GAP_ERRORS * trial.error <= self.request.tolerance:
+            if trial.divergence + self.gap_errors * trial.error <= self.request.tolerance:
                 break
             trial = self.measure_at(wider, probed)
         if trial.candidate is not candidate:
@@ -239,7 +241,7 @@ class RadiusSearch(Measurements):
         yield from self.larger(unlike[-1] if unlike else candidate)
 
     def _smallest_radius(self) -> Trial | None:
-        """Smallest radius at which the plain family meets the tolerance, or else the closest trial.
+        """Cheapest trial down to the smallest radius at which the plain family meets the tolerance, or else the closest.
 
         Each trial tells about where to go on, within what those before have left.
         """
@@ -257,7 +259,9 @@ class RadiusSearch(Measurements):
             excess = (trial.divergence + self.n_errors * trial.error) / (self.share * self.request.tolerance)
             steps = np.log10(max(excess, 1e-12)) / STEP
             guess = at + int(np.ceil(steps) if steps > 0 else np.floor(steps))
-        return best or self.closest()
+        if best is None:
+            return self.closest()
+        return min((t for t in self.trials if self.meets(t)), key=lambda t: t.cost)  # cells of a larger one are, too
 
     def _spacing(self, radius: float, ratio: float = RATIO) -> float:
         return self.request.spacing if self.request.spacing is not None else round(ratio * radius, 2)

@@ -50,6 +50,8 @@ class Measurements:
     ----------
     probed : list of Probed
         What has been used to choose.
+    confirming : list of Probed
+        What the choice was held against.
     trials : list of Trial
     probe_rows : list of ndarray
         Groups of rows that may be probes: of those that choose, and of each confirmation. They have none in common,
@@ -74,6 +76,7 @@ class Measurements:
         self.n_samples = len(data.X) if n_samples is None else n_samples
         self.probe_rows = _shared_out(len(data.X), 1 + CONFIRMATIONS, rng)
         self.probed: Sequence[Probed] = []
+        self.confirming: Sequence[Probed] = []
         self.trials: list[Trial] = []
 
     # ---- what subclasses know ------------------------------------------------------------------------------------
@@ -163,6 +166,8 @@ class Measurements:
             return Choice(exact(self.kernel), 0.0, 0.0, True, why, tuple(self.trials), n_probes)
         assert best is not None
         candidate, gaps = self.search_gaps(best.candidate)
+        if candidate is not best.candidate:
+            best = self._measure(candidate, self.confirming, self.cost(candidate), self.request.blend)
         met = max(best.divergence, 0.0 if gaps is None else gaps.divergence) <= self.request.tolerance
         return Choice(
             candidate,
@@ -200,6 +205,7 @@ class Measurements:
                 break
             best, fresh = dearer, self.make_probed(group)
             confirmed = self._measure(best.candidate, fresh, best.cost, self.request.blend)
+        self.confirming = fresh
         return confirmed, _count(fresh)
 
     def _dearer(self, best: Trial) -> Trial | None:

@@ -35,8 +35,8 @@ MAX_ROWS = 1200  # of a neighbourhood around a probe,
 MAX_AVERAGES = 500  # and where they can be averaged, which loses less
 FINER = 20  # times that the cells of averages may be made smaller
 MAX_AVERAGED_COLUMNS = 3  # up to which neighbours are averaged where they are many
-PROBES_PER_NEIGHBOURHOOD = 24
-AROUND = 2.0  # length scales, within which they are
+PROBES_PER_NEIGHBOURHOOD = 12
+AROUND = 1.25  # length scales, within which they are
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,7 +344,7 @@ def draw_probes(
     chosen = rows[sample_without_replacement(len(rows), min(n, len(rows)), random_state=rng)]
     for row, around in zip(chosen, data.within(data.X[chosen], AROUND), strict=True):
         near = around[around != row]
-        limit = int(len(near) * n_per_row) // 16  # few enough not to thin out the data around
+        limit = int(len(near) * n_per_row) // 12  # few enough not to thin out the data around
         near = near[allowed[near]]
         others = rng.choice(near, min(PROBES_PER_NEIGHBOURHOOD - 1, limit, len(near)), replace=False)
         drawn.append(np.concatenate([[row], others]).astype(np.int64))
