@@ -4,7 +4,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from sklearn.utils.random import sample_without_replacement
 
 import nearfield as nf
 
@@ -33,13 +32,7 @@ def draws(monkeypatch):
                 drawn.append(result)
             return result
 
-    def sample(n, size, random_state):
-        result = sample_without_replacement(n, size, random_state=random_state)
-        drawn.append(result)
-        return result
-
     monkeypatch.setattr(np.random, "RandomState", Recording)
-    monkeypatch.setattr("nearfield.local.by_radius.sample_without_replacement", sample)
     return drawn
 
 

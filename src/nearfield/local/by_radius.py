@@ -241,7 +241,7 @@ class RadiusSearch(Measurements):
         yield from self.larger(unlike[-1] if unlike else candidate)
 
     def _smallest_radius(self) -> Trial | None:
-        """Cheapest trial down to the smallest radius at which the plain family meets the tolerance, or else the closest.
+        """Cheapest trial down to the smallest radius at which the plain family meets the tolerance, or the closest.
 
         Each trial tells about where to go on, within what those before have left.
         """
