@@ -120,7 +120,7 @@ def cell_of(neighbourhood, spacing):
 
 
 def in_cube(points, neighbourhood, spacing):
-    middle, d = spacing * neighbourhood.directions[0], points.shape[1]
+    middle, d = neighbourhood.middle_of_cell(spacing), points.shape[1]
     return np.abs(points - middle).max(axis=1) <= spacing / d**0.5
 
 
@@ -129,7 +129,7 @@ def test_centres_are_in_the_middle_of_what_is_in_the_cell(d):
     neighbourhoods = neighbourhoods_of(training(n=2000, d=d), radius=2.0, n=100)
     for neighbourhood in neighbourhoods:
         inside = neighbourhood.sample.X[in_cube(neighbourhood.sample.X, neighbourhood, 0.7)]
-        middle = 0.5 * (inside.min(axis=0) + inside.max(axis=0)) if len(inside) else 0.7 * neighbourhood.directions[0]
+        middle = 0.5 * (inside.min(axis=0) + inside.max(axis=0)) if len(inside) else neighbourhood.middle_of_cell(0.7)
         np.testing.assert_allclose(cell_of(neighbourhood, 0.7).center, middle)
         assert in_cube(neighbourhood.probes[:1], neighbourhood, 0.7)
 

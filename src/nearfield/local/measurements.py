@@ -166,7 +166,7 @@ class Measurements:
             return Choice(exact(self.kernel), 0.0, 0.0, True, why, tuple(self.trials), n_probes)
         assert best is not None
         candidate, gaps = self.search_gaps(best.candidate)
-        if candidate is not best.candidate:
+        if candidate.plan is not best.candidate.plan:
             best = self._measure(candidate, self.confirming, self.cost(candidate), self.request.blend)
         met = max(best.divergence, 0.0 if gaps is None else gaps.divergence) <= self.request.tolerance
         return Choice(

@@ -19,12 +19,13 @@ from scipy.spatial import cKDTree
 from sklearn.utils.random import sample_without_replacement
 
 from .. import metrics
+from ..common.arrays import column_range
 from ..common.threads import thread_map
 from ..common.types import Booleans, Floats, Integers
 from ..features import taylor
 from ..kernels import Kernel
 from . import blending
-from .centers import Placement, group_rows
+from .centers import Lattice, Placement, group_rows
 from .choices import Candidate
 from .features import LocalFeatures
 from .model import mean_and_variance, solve_one
@@ -146,6 +147,8 @@ class ProbeNeighbourhood:
         Where the centre of its cell lies as seen from each probe, in units of the spacing: uniform over a cell.
     surface : callable or None
         Brings points (n, d), relative to the first probe, to a surface that all data and their centres lie on.
+    lattice : callable or None
+        From a spacing to the middle (d,) of the first probe's cell, relative to it, where the lattice is known.
     """
 
     sample: NeighbourhoodSample
@@ -155,6 +158,7 @@ class ProbeNeighbourhood:
     variance: Floats
     directions: Floats
     surface: Callable[[Floats], Floats] | None = field(default=None, kw_only=True)
+    lattice: Callable[[float], Floats] | None = field(default=None, kw_only=True)
 
     relative_error = 0.0  # of a divergence, beside what the spread over neighbourhoods tells
 
@@ -181,7 +185,7 @@ class ProbeNeighbourhood:
         """The cell that the first probe falls into, with the other probes in it."""
         center, reach = np.zeros(self.probes.shape[1]), np.inf
         if self._has_lattice(candidate):
-            middle, side = self.directions[0] * candidate.spacing, 2 * candidate.spacing / len(center) ** 0.5
+            middle, side = self.middle_of_cell(candidate.spacing), 2 * candidate.spacing / len(center) ** 0.5
             inside, rows = (self._in_cube(points, middle, side) for points in (self.probes, self.sample.X))
             inside[0] = True
             center = _middle_of_box(self.sample.X[rows]) if rows.any() else middle
@@ -193,6 +197,10 @@ class ProbeNeighbourhood:
         inside[0] = True
         in_cell = self.sample.points_at(np.sum((self.sample.X - center) ** 2, axis=1) <= reach**2)
         return [Cell(center, np.flatnonzero(inside), max(in_cell, 1.0))]
+
+    def middle_of_cell(self, spacing: float) -> Floats:
+        """Middle (d,) of the cubic cell that the first probe falls into: of the lattice of all data, or of any."""
+        return self.directions[0] * spacing if self.lattice is None else self.lattice(spacing)
 
     def _has_lattice(self, candidate: Candidate) -> bool:
         """Whether centres are the middles of what lies in cubic cells."""
@@ -252,7 +260,7 @@ class ProbeNeighbourhood:
             return self._shared(candidate.plan, self._on_surface(center + steps), places)
         centers, X = [center], self.sample.X
         for step in steps[1:]:
-            rows = self._in_cube(X, self.directions[0] * candidate.spacing + step, steps[-1, 0])
+            rows = self._in_cube(X, self.middle_of_cell(candidate.spacing) + step, steps[-1, 0])
             if rows.any():
                 centers.append(_middle_of_box(X[rows]))
         return self._shared(candidate.plan, np.array(centers), places)
@@ -371,6 +379,11 @@ def make_neighbourhoods(
     reference = reference_plan(kernel, radius, data.X.shape[1])
 
     within = data.within(data.X[[probes[0] for probes in drawn]], radius)
+    box = column_range(data.X)
+
+    @cache
+    def lattice(spacing: float) -> Lattice:
+        return Lattice.covering_box(*box, lambda: np.median(data.X, axis=0), spacing)
 
     def make(i: int) -> ProbeNeighbourhood:
         probes = drawn[i]
@@ -379,8 +392,20 @@ def make_neighbourhoods(
         sample = NeighbourhoodSample.of(data.X[near] - origin, data.y[near], data.noise[near])
         sample = thinned(sample, np.random.RandomState(seeds[i]))
         surface = None if onto is None else lambda points: onto(points + origin) - origin
+
+        def middle(spacing: float) -> Floats:
+            cells = lattice(spacing)
+            result: Floats = cells.middles(cells.indices(origin[None]))[0] - origin
+            return result
+
         return ProbeNeighbourhood.solved(
-            reference, sample, data.X[probes] - origin, data.noise[probes], directions[i], surface=surface
+            reference,
+            sample,
+            data.X[probes] - origin,
+            data.noise[probes],
+            directions[i],
+            surface=surface,
+            lattice=middle,
         )
 
     return thread_map(make, range(len(drawn)), n_jobs)
