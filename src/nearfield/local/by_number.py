@@ -184,7 +184,7 @@ class NumberSearch(Measurements):
     """Candidates whose neighbourhoods are so many nearest points."""
 
     # Most of the distance may come from few places, which the probes may have missed.
-    share, n_errors = 0.5, 1.0
+    share, n_errors = 0.4, 1.0
 
     probed: list[NearestNeighbourhood]
     most = MOST_POINTS[0]

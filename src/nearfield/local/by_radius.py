@@ -122,6 +122,9 @@ class RadiusSearch(Measurements):
         self.radius, self.make = radius, make
         self._shares: dict[float, float] = {}  # of the data that are within a radius
         self.gap_errors = 2.0  # standard errors that there must be room for in gaps
+        self.gap_share = 1.0  # of the tolerance that the figure with them may take up
+        if self.request.exact_mean:  # most of the work is done by then: variances may as well be safe
+            self.share, self.gap_share = 0.4, 0.5
 
     def make_probed(self, group: int) -> list[ProbeNeighbourhood]:
         """See `Measurements`."""
@@ -132,7 +135,8 @@ class RadiusSearch(Measurements):
             shares = _shares_within(self.data, self.radius, self.rng)
             self._shares[self.radius] = 1 / float(np.mean(1 / shares))
             # Where data are dense and even, few probes tell as much as many.
-            if self.request.blend and self._shares[self.radius] > EVEN * shares.mean():
+            is_even = self._shares[self.radius] > EVEN * shares.mean()
+            if is_even and self.request.blend and not self.request.exact_mean:
                 self.share, self.gap_errors = BLENDED_SHARE, 1.5
         share = self._shares[self.radius]
         n = int(np.clip(24_000 / (share * self.n_samples), LEAST, MOST)) * (
@@ -225,7 +229,7 @@ class RadiusSearch(Measurements):
         probed = gap_neighbourhoods(self.kernel, self.data, places, self.radius, self.n_jobs, self.rng)
         trial = self.measure_at(candidate, probed)
         for wider in self._dearer_ones(candidate):
-            if trial.divergence + self.gap_errors * trial.error <= self.request.tolerance:
+            if trial.divergence + self.gap_errors * trial.error <= self.gap_share * self.request.tolerance:
                 break
             trial = self.measure_at(wider, probed)
         if trial.candidate is not candidate:

@@ -21,7 +21,7 @@ from .engine import RaggedEngine
 from .frame import Frame
 from .global_part import GlobalPart, fit_global_part
 from .iteration import ExactMean, cost_of_mean, solve_mean
-from .neighbourhoods import TrainingSet
+from .neighbourhoods import MANY, TrainingSet
 from .predictor import LocalPredictor
 from .request import LocalRequest
 
@@ -169,6 +169,9 @@ class FramedArrays:
         if request.onto is not None:
             request = replace(request, onto=self.frame.in_length_scales(request.onto))
         choice = choosing.choose(request, self.kernel, left, rng, exact_mean, limit, places, self._probes)
+        is_doubtful = choice.divergence + choice.error > request.tolerance
+        if is_doubtful and not exact_mean and request.is_free and self.kernel.n_scales > 1 and len(left.X) < MANY:
+            return replace(choice, met=False)  # an exact mean takes little longer, and settles it
         if choice.met or not exact_mean or not request.is_free or len(left.X) > choices.EXACT_FALLBACK_UP_TO:
             return choice
         why = "nothing cheaper meets the tolerance"  # in its variances
