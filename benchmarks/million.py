@@ -38,18 +38,8 @@ def main():
         seconds = [f"{model.report_.seconds[stage]:.2f}" for stage in ("tuning", "fitting")]
         times = [f"{fit + predict:.2f}", *seconds, f"{predict:.2f}", f"{theirs:.2f}"]
         rows.append([seed, *times, *errors, f"{peak:.2f}", model.report_.method])
-    header = [
-        "draw",
-        "nearfield s",
-        "tuning",
-        "fitting",
-        "predicting",
-        "boosting s",
-        "RMSE",
-        "boosting's",
-        "peak GiB",
-        "",
-    ]
+    stages = ["nearfield s", "tuning", "fitting", "predicting"]
+    header = ["draw", *stages, "boosting s", "RMSE", "boosting's", "peak GiB", "chosen"]
     common.table(header, rows)
 
 
