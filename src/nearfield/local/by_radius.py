@@ -228,21 +228,13 @@ class RadiusSearch(Measurements):
             return candidate, None
         probed = gap_neighbourhoods(self.kernel, self.data, places, self.radius, self.n_jobs, self.rng)
         trial = self.measure_at(candidate, probed)
-        for wider in self._dearer_ones(candidate):
+        for wider in self.dearer_ones(candidate, self.cost(candidate)):
             if trial.divergence + self.gap_errors * trial.error <= self.gap_share * self.request.tolerance:
                 break
             trial = self.measure_at(wider, probed)
         if trial.candidate is not candidate:
             self.measure(trial.candidate)
         return trial.candidate, trial
-
-    def _dearer_ones(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Candidates that cost more, those first that were found to meet the tolerance near the data."""
-        cost = self.cost(candidate)
-        met = sorted((t for t in self.trials if t.cost > cost and self.meets(t)), key=lambda t: t.cost)
-        unlike = [t.candidate for t in met if t.candidate.plan is not candidate.plan]
-        yield from unlike
-        yield from self.larger(unlike[-1] if unlike else candidate)
 
     def _smallest_radius(self) -> Trial | None:
         """Cheapest trial down to the smallest radius at which the plain family meets the tolerance, or the closest.

@@ -214,6 +214,13 @@ class Placement:
         return result
 
 
+def kind_for(kind: str, d: int) -> str:
+    """The kind of centres that "auto" stands for in `d` columns, or the one that was named."""
+    if kind != "auto":
+        return kind
+    return "grid" if d <= 3 else "net"
+
+
 def place(
     kind: str | int | Floats, X: Floats, spacing: float | None, n: int | None, rng: np.random.RandomState
 ) -> Placement:
@@ -234,8 +241,7 @@ def place(
         return Placement(kind, spacing, lattice)
     if not isinstance(kind, str):
         return Placement(farthest_points(X, None, int(kind)), spacing, lattice)
-    if kind == "auto":
-        kind = "grid" if X.shape[1] <= 3 else "net"
+    kind = kind_for(kind, X.shape[1])
     if kind == "test":
         return Placement(np.empty((0, X.shape[1])), spacing, lattice)
     if kind == "farthest" and (spacing is not None or n is not None):

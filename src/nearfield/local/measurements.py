@@ -22,7 +22,7 @@ from .gaps import Places
 from .neighbourhoods import MANY, TrainingSet
 
 CONFIRMED_SHARE = 0.8  # of the tolerance that a confirmed figure with its error may take up
-FEW_FEATURES = 200
+FEW_FEATURES = 200  # of a candidate, up to which it is measured in a millisecond
 COSTED = 12  # neighbourhoods that tell what a candidate costs, which varies less than how close it is
 CONFIRMATIONS = 3  # sets of probes that a choice is held against, at most
 
@@ -210,14 +210,17 @@ class Measurements:
 
     def _dearer(self, best: Trial) -> Trial | None:
         """Cheapest of the dearer candidates that meets the tolerance at all probes so far."""
-        latest = {id(trial.candidate): trial for trial in self.trials}.values()
-        dearer = [t.candidate for t in latest if t.cost > best.cost and self.meets(t)]
-        dearer.sort(key=self.cost)
-        for candidate in chain(dearer, self.larger(dearer[-1] if dearer else best.candidate)):
+        for candidate in self.dearer_ones(best.candidate, best.cost):
             trial = self.measure(candidate)
             if self.meets(trial):
                 return trial
         return None
+
+    def dearer_ones(self, candidate: Candidate, cost: float) -> Iterable[Candidate]:
+        """Candidates that cost more: those found to meet the tolerance, the cheapest first, and then larger ones."""
+        latest = {id(trial.candidate): trial for trial in self.trials}.values()
+        dearer = sorted((t.candidate for t in latest if t.cost > cost and self.meets(t)), key=self.cost)
+        return chain(dearer, self.larger(dearer[-1] if dearer else candidate))
 
 
 def _count(probed: Sequence[Probed]) -> int:

@@ -29,7 +29,7 @@ def place_centers(
         return Placement(centers.middle(X)[None], None, None)
     kind = request.centers_in(frame)
     if plan.count is None:
-        is_grid = isinstance(kind, str) and (kind == "grid" or (kind == "auto" and X.shape[1] <= 3))
+        is_grid = isinstance(kind, str) and centers.kind_for(kind, X.shape[1]) == "grid"
         if grid is not None and is_grid and candidate.finite_spacing is not None:
             return grid(candidate.finite_spacing)
         return centers.place(kind, X, candidate.finite_spacing, request.n_centers, rng)
