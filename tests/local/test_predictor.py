@@ -6,13 +6,14 @@ from nearfield import metrics
 from nearfield.features import taylor
 from nearfield.kernels import Kernel
 from nearfield.local import ensemble
+from nearfield.local.blending import SLACK
 from nearfield.local.centers import place
 from nearfield.local.engine import RaggedEngine
 from nearfield.local.features import LocalFeatures
 from nearfield.local.model import mean_and_variance
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.plan import Plan
-from nearfield.local.predictor import SLACK, LocalPredictor
+from nearfield.local.predictor import LocalPredictor
 from nearfield.solvers.kernel_space import KernelSpace
 
 NOISE = 0.04

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from nearfield.common import memory
+from nearfield.local.blending import SLACK
 from nearfield.local.centers import Lattice, place
-from nearfield.local.predictor import SLACK
 from nearfield.sources import Batch
 from nearfield.streaming.centers import Cells, FurtherCenters, grid, model_bytes, opened_cells
 

@@ -18,6 +18,7 @@ from .centers import Lattice
 
 TINY = 1e-12  # length scales: a place on a centre
 CLOSE = 1.25  # times the distance to the nearest centre, up to which others have a weight
+SLACK = 1.03  # of the spacing: up to there centres alone answer, so that slivers between cells open no models
 REACH = 1.15  # of the spacing: where opened cells have taken over from the centres
 BAND = 0.15  # of a cell's side, on both sides of a border
 
@@ -60,8 +61,8 @@ def weights_of_centers(centers: Array, X: Array, counts: Array, owner: Array, re
 
 
 def weight_of_opened_cells(distance: Array, spacing: float) -> Array:
-    """Weight of the cells opened for a point at some distance from all centres: 0 up to the spacing, then soon 1."""
-    return smooth((distance / spacing - 1.0) / (REACH - 1.0))
+    """Weight of the cells opened for a point at some distance from all centres: 0 near the spacing, then soon 1."""
+    return smooth((distance / spacing - SLACK) / (REACH - SLACK))
 
 
 def weights_of_cells(lattice: Lattice, X: Array) -> Iterator[tuple[Array, Array, Array]]:

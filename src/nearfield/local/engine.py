@@ -79,6 +79,9 @@ class Engine(Protocol):
     def count_neighbours(self, plan: Plan, data: Any, centers: Array) -> Array:
         """Number of points in the neighbourhood of each centre (C,)."""
 
+    def counts_of(self, models: Sequence[Any]) -> Integers | None:
+        """The same of models that know it; None where some do not."""
+
     def require_memory(self, plan: Plan, data: Any, centers: Array) -> bool:
         """Refuse models that cannot be made at all; whether those of all centres may be kept."""
 
@@ -198,6 +201,10 @@ class RaggedEngine:
         if plan.radius is None:
             return np.full(len(centers), min(least, n) if plan.count is not None else n)
         return np.minimum(np.maximum(data.counts(centers, plan.radius), least), n)
+
+    def counts_of(self, models: Sequence[LocalModel]) -> Integers | None:
+        """See `Engine`."""
+        return models.n if isinstance(models, ModelStack) else None
 
     def require_memory(self, plan: Plan, data: TrainingSet, centers: Floats) -> bool:
         """See `Engine`."""

@@ -101,8 +101,7 @@ def fit(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) -> S
         loops.count(centers[run], plan.radius, *where, counts[run])
 
     thread_map(count, batches(len(centers), _CENTERS_AT_ONCE), n_jobs)
-    in_kernel_space = {n: plan.takes_kernel_space(n) for n in np.unique(counts).tolist()}
-    chosen = np.flatnonzero([not in_kernel_space[n] for n in counts.tolist()])
+    chosen = np.flatnonzero(~plan.in_kernel_space(counts))
     if len(chosen) == 0:
         return None
     tables, D, k, C = _Tables.of(plan, moments), len(moments.factor), data.y.shape[1], len(chosen)
@@ -170,7 +169,7 @@ def predict(
     loops = None if moments is None else _loops()
     if moments is None or loops is None or placement.spacing is None:
         return None
-    close, reach = (blending.CLOSE, placement.spacing) if blend else (1.0, placement.spacing)
+    close, reach = blending.CLOSE if blend else 1.0, blending.SLACK * placement.spacing
     cells = Cells.of(placement.centers, close * reach)
     if cells is None:
         return None

@@ -232,9 +232,9 @@ def _terms(predictor: LocalPredictor, X: Floats, blend: bool) -> Iterator[_Terms
     opened, rise = np.zeros(len(X)), np.zeros_like(X)
     if predictor._opens and placement.spacing is not None:
         opened = blending.weight_of_opened_cells(distance, placement.spacing)
-        width = (blending.REACH - 1.0) * placement.spacing
+        width = (blending.REACH - blending.SLACK) * placement.spacing
         towards = (X - placement.centers[nearest]) / np.maximum(distance, blending.TINY)[:, None]
-        rise = _slope((distance - placement.spacing) / width)[:, None] * towards / width
+        rise = _slope((distance - blending.SLACK * placement.spacing) / width)[:, None] * towards / width
     near, away = np.flatnonzero(opened < 1), np.flatnonzero(opened > 0)
     if len(near):
         counts, owner = engine.within(placement, X[near], blending.reach_of_centers(distance[near]))

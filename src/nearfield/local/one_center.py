@@ -135,4 +135,4 @@ def maclaurin_features(kernel: Kernel, sample: Floats, columns: int, rng: np.ran
 
 def one_center_cost(n: float, columns: int) -> float:
     """Operations of one centre's features with as many test points as training points."""
-    return feature_cost(n, columns) + 2.0 * n * columns**2
+    return float(feature_cost(n, columns) + 2.0 * n * columns**2)

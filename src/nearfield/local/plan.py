@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from ..common.arrays import Array, namespace
+from ..common.types import Booleans, Integers
 from ..kernels import Kernel
 from .features import LocalFeatures
 
@@ -47,9 +51,18 @@ class Plan:
             return True
         if self.count is not None and n_points <= self.count:
             return True
-        return self.either_side and kernel_cost(n_points) <= self.features_cost(n_points)
+        return self.either_side and bool(kernel_cost(n_points) <= self.features_cost(n_points))
 
-    def features_cost(self, n_points: float) -> float:
+    def in_kernel_space(self, counts: Integers) -> Booleans:
+        """The same for many neighbourhoods at once, (C,)."""
+        if self.features is None:
+            return np.ones(len(counts), dtype=bool)
+        n = counts.astype(np.float64)
+        cheaper: Booleans = kernel_cost(n) <= self.features_cost(n)
+        few = n <= (-1 if self.count is None else self.count)
+        return few | (cheaper & self.either_side)
+
+    def features_cost(self, n_points: Any) -> Any:
         """Operations of a neighbourhood of so many points in feature space."""
         assert self.features is not None
         D, moments = self.features.n_components, self.features.moments
@@ -70,20 +83,19 @@ class Plan:
         return namespace(Z).clip(variance + self.features.missing_variance(Z), None, self.kernel.variance)
 
 
-def kernel_cost(n: float) -> float:
+def kernel_cost(n: Any) -> Any:
     """Operations of a neighbourhood of `n` points in kernel space (the constant stands for the exponentials)."""
     return n**3 / 3 + 40.0 * n**2
 
 
-def moments_cost(n: float, D: float, n_moments: float) -> float:
+def moments_cost(n: Any, D: float, n_moments: float) -> Any:
     """The same where moments take the place of products; the inverse is needed for the variance.
 
     Moments are a matrix product, of which processors do three times as many operations a second as of the rest.
     """
-    result: float = n * (0.7 * n_moments + 15.0 * n_moments**0.5) + D**3 + 20.0 * D**2
-    return result
+    return n * (0.7 * n_moments + 15.0 * n_moments**0.5) + D**3 + 20.0 * D**2
 
 
-def feature_cost(n: float, D: float) -> float:
+def feature_cost(n: Any, D: float) -> Any:
     """Operations of a neighbourhood of `n` points with `D` features (the constant stands for their evaluation)."""
     return n * D**2 + 20.0 * n * D + D**3 / 3

@@ -27,7 +27,6 @@ from .nearest_variances import nearest_variances
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
-SLACK = 1.03  # of the spacing: up to there the nearest centre answers, so that slivers between cells open no models
 BLENDED_ROWS = 1 << 19  # test points blended together
 CELLS_AT_ONCE = 8  # that a thread takes
 PLACES_AT_ONCE = 1024  # of a cell
@@ -159,7 +158,7 @@ class Predictor:
         if self.open_centers and self.plan.count is not None:
             # Outside its cell, a point is better served by neighbours of its own, and by more of them.
             return distance > (reach[owner] if reach is not None else spacing or np.inf)
-        return distance > (SLACK * spacing if self._opens_cells and spacing is not None else np.inf)
+        return distance > (blending.SLACK * spacing if self._opens_cells and spacing is not None else np.inf)
 
     def _in_holes(self, X: Array, with_variance: bool) -> tuple[Array, Array]:
         """Each point by a model opened for the cell it lies in; the prior where there are no data in reach."""
@@ -245,10 +244,18 @@ class Predictor:
             mean[near], variance[near] = self._opened(self.plan, X[near], X[near], with_variance)
             return mean, variance
         mean[near], variance[near] = 0.0, 0.0
-        for points, middles, weights in blending.weights_of_cells(lattice, X[near]):
-            answers = self._opened(self.plan, X[near][points], middles, with_variance)
-            mean[near[points]] += weights[:, None] * answers[0]
-            variance[near[points]] += weights * answers[1]
+        shared = list(blending.weights_of_cells(lattice, X[near]))
+        if not shared:
+            return mean, variance
+        xp = namespace(X)
+        rows, middles = (xp.concat([each[i] for each in shared]) for i in (0, 1))
+        answers = self._opened(self.plan, X[near[rows]], middles, with_variance)  # at once: cells are opened once
+        start = 0
+        for points, _, weights in shared:
+            own = slice(start, start + points.shape[0])
+            mean[near[points]] += weights[:, None] * answers[0][own]
+            variance[near[points]] += weights * answers[1][own]
+            start = own.stop
         return mean, variance
 
 
@@ -380,8 +387,9 @@ class LocalPredictor(Predictor):
         if len(centers) == 0:
             n = self.n_samples
             return n if self.plan.count is None else min(self.plan.count, n)
-        if isinstance(self.models, ModelStack):
-            return int(np.median(self.models.n))
+        known = self.engine.counts_of(self.models)
+        if known is not None:
+            return int(np.median(known))
         some = centers[:: max(len(centers) // 1000, 1)]
         counts = self.engine.count_neighbours(self.plan, self.data, some)
         return int(np.median(np.asarray(counts.tolist())))

@@ -11,8 +11,8 @@ from scipy.spatial import cKDTree
 from ..common import memory
 from ..common.arrays import in_units
 from ..common.types import Floats, Integers
+from ..local.blending import SLACK
 from ..local.centers import Lattice, Placement, greedy_net, group_rows, middles_of_groups
-from ..local.predictor import SLACK
 from .batches import Batch
 from .passes import Reduction
 

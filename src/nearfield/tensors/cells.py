@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from math import ceil, floor, prod
 
@@ -14,6 +15,9 @@ from ..common.arrays import as_doubles
 from ..common.memory import batch_bytes, batches
 from ..local.centers import Lattice, Placement
 
+MOST_EMPTY_CELLS, LEAST_TABLE = 64, 1 << 20  # per centre, and in any case, that a table may have
+POINTS_LOOKED_UP = 1 << 20  # together
+THIN = 16.0  # times thinner cells are in the last column
 MAX_GRID_COLUMNS = 3  # beyond, cells have too many neighbours, and all distances are computed
 
 
@@ -40,28 +44,29 @@ class Neighbourhoods:
 
 
 class CellIndex:
-    """Points sorted into cubic cells."""
+    """Points sorted into cells, which are cubes but for the last column, in which they are thin.
+
+    Cells that differ in their last coordinate alone are neighbours in the order, so a strip of cells is one run, and
+    thin ones let it end close to where it should.
+    """
 
     def __init__(self, X: Tensor, side: float) -> None:
         self.low = X.amin(dim=0)
         span = (X.amax(dim=0) - self.low).tolist()
-        while prod(floor(s / side) + 1 for s in span) > 2**62:  # outliers; larger cells only cost time
-            side *= 2
-        self.side = side
-        extents = [floor(s / side) + 1 for s in span]
+        sides = [side] * (len(span) - 1) + [side / THIN]
+        while prod(floor(s / side) + 1 for s, side in zip(span, sides, strict=True)) > 2**62:
+            sides = [2 * side for side in sides]  # outliers; larger cells only cost time
+        self.sides = sides
+        extents = [floor(s / side) + 1 for s, side in zip(span, sides, strict=True)]
         self.upper = torch.tensor([e - 1 for e in extents], device=X.device)
         self.strides = _strides(extents, X)
-        cells = torch.minimum(((X - self.low) / side).floor().long(), self.upper)
+        cells = torch.minimum(((X - self.low) / X.new_tensor(sides)).floor().long(), self.upper)
         self.keys, self.order = torch.sort((cells * self.strides).sum(dim=1))
-        self.X = X[self.order]
-        self.columns = self.X.mT.contiguous()  # to gather from: rows of two or three numbers are slow to fetch
+        self.columns = gathered(X, self.order)
 
     def strips(self, centers: Tensor, radius: float) -> tuple[Tensor, Tensor]:
-        """Runs of sorted points that hold all within `radius` of each centre: first and number, both (C, S).
-
-        Cells that differ in their last coordinate alone are neighbours in the order, so a strip of cells is one run.
-        """
-        d, side = self.X.shape[1], self.side
+        """Runs of sorted points that hold all within `radius` of each centre: first and number, both (C, S)."""
+        d, side, thin = len(self.sides), self.sides[0], self.sides[-1]
         place = centers - self.low
         # A little more than asked for, since places are rounded; what is too far is left out later.
         radius = radius + 8 * torch.finfo(centers.dtype).eps * max(float(place.abs().max()), radius)
@@ -75,7 +80,7 @@ class CellIndex:
         real = (left >= 0) & ((across >= 0) & (across <= self.upper[:-1])).all(dim=-1)
         reach = left.clamp(min=0).sqrt()
         along = place[:, None, -1]
-        first, last = ((along - reach) / side).floor().long(), ((along + reach) / side).floor().long()
+        first, last = ((along - reach) / thin).floor().long(), ((along + reach) / thin).floor().long()
         real &= (last >= 0) & (first <= self.upper[-1])
         base = (across * self.strides[:-1]).sum(dim=-1)
         start = torch.searchsorted(self.keys, base + torch.clamp(first, min=0))
@@ -96,6 +101,43 @@ class CellIndex:
         ends = torch.cumsum(lengths.reshape(-1, per_center).sum(dim=1), 0)
         before = torch.nn.functional.pad(torch.cumsum(near, 0), (1, 0))[torch.nn.functional.pad(ends, (1, 0))]
         return Neighbourhoods.of(points[near], before[1:] - before[:-1])
+
+
+def gathered(values: Tensor, order: Tensor) -> Tensor:
+    """Columns (k, n) of an array (n, k) in some order: rows of two or three numbers are slow to fetch."""
+    return torch.stack([column[order] for column in values.mT])
+
+
+@dataclass(frozen=True, eq=False)
+class TensorSet:
+    """Training data on a device, in units of the length scale, sorted into cells."""
+
+    columns: tuple[Tensor, Tensor]  # points (d, n), and targets (k + 1, n): less a constant, and a last row of ones
+    noise: Tensor  # (n,)
+    index: CellIndex | None  # of the same points in the same order; None where neighbourhoods need no cells
+
+    @classmethod
+    def of(cls, X: Tensor, y: Tensor, noise: Tensor, radius: float | None) -> TensorSet:
+        """Sort the points; `y` has shape (n, k)."""
+        ones = y.new_ones((1, len(y)))
+        if radius is None or X.shape[1] > MAX_GRID_COLUMNS:
+            return cls((X.mT.contiguous(), torch.cat([y.mT, ones])), noise, None)
+        index = CellIndex(X, 0.5 * radius)
+        return cls((index.columns, torch.cat([gathered(y, index.order), ones])), noise[index.order], index)
+
+    def with_targets(self, y: Tensor) -> TensorSet:
+        """The same with other targets (n, k + 1)."""
+        return replace(self, columns=(self.columns[0], y.mT.contiguous()))
+
+    @property
+    def X(self) -> Tensor:  # noqa: N802
+        """Points (n, d)."""
+        return self.columns[0].mT
+
+    @property
+    def y(self) -> Tensor:
+        """Targets (n, k + 1)."""
+        return self.columns[1].mT
 
 
 def brute_force(X: Tensor, centers: Tensor, radius: float) -> Neighbourhoods:
@@ -136,37 +178,53 @@ class CellLookup:
         self.keys, self.order = torch.sort(keys)
         self.usable = self.usable and bool((self.keys[1:] > self.keys[:-1]).all())
 
+    @cached_property
+    def table(self) -> Tensor | None:
+        """The centre of each cell of the box around them, row by row, or -1; None where that takes too much memory."""
+        n_cells = prod(self.extent.tolist())
+        if not self.usable or n_cells > max(MOST_EMPTY_CELLS * len(self.centers), LEAST_TABLE):
+            return None
+        table = torch.full((n_cells,), -1, dtype=torch.int64, device=self.centers.device)
+        table[self.keys] = self.order
+        return table
+
     def cells(self, X: Tensor) -> Tensor:
         """Cell of each point."""
         return ((X - self.origin) / self.side).floor().long()
 
     def within(self, X: Tensor, reach: Tensor) -> tuple[Tensor, Tensor]:
         """How many centres (m,) are within `reach` (m,) of each point, and which ones, point by point."""
-        n = ceil(float(reach.max()) / self.side)
-        near = [self._at(X, offset) for offset in product(range(-n, n + 1), repeat=X.shape[1])]
-        inside = torch.stack([squares <= reach**2 for squares, _ in near], dim=1)
-        centers = torch.stack([center for _, center in near], dim=1)
-        return inside.sum(dim=1), centers[inside]
-
-    def _at(self, X: Tensor, offset: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-        """Squared distance and index of the centre so many cells from each point's own; infinite if there is none."""
-        cell = self.cells(X) - self.low + torch.tensor(offset, device=X.device)
-        key = (cell * self.strides).sum(dim=1)
-        place = torch.searchsorted(self.keys, key).clamp(max=len(self.keys) - 1)
-        real = ((cell >= 0) & (cell < self.extent)).all(dim=1) & (self.keys[place] == key)
-        center = self.order[place]
-        squares = sum((x - c[center]) ** 2 for x, c in zip(X.mT, self.centers.mT, strict=True))
-        return torch.where(real, squares, torch.inf), center
+        parts = []
+        for rows in batches(len(X), POINTS_LOOKED_UP):
+            squares, centers = self._around(X[rows], ceil(float(reach[rows].max()) / self.side))
+            inside = squares <= reach[rows, None] ** 2
+            parts.append((inside.sum(dim=1), centers[inside]))
+        counts, owners = zip(*parts, strict=True)
+        return torch.cat(counts), torch.cat(owners)
 
     def nearest(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Distance and index of the nearest centre in the cells around each point's own; infinite if there is none."""
-        best = torch.full((len(X),), torch.inf, dtype=X.dtype, device=X.device)
-        owner = torch.zeros(len(X), dtype=torch.int64, device=X.device)
-        for offset in product((-1, 0, 1), repeat=X.shape[1]):
-            distance, center = self._at(X, offset)
-            closer = distance < best
-            best, owner = torch.where(closer, distance, best), torch.where(closer, center, owner)
-        return best.sqrt(), owner
+        distances, owners = [X.new_empty(0)], [torch.empty(0, dtype=torch.int64, device=X.device)]
+        for rows in batches(len(X), POINTS_LOOKED_UP):
+            squares, centers = self._around(X[rows], 1)
+            least, place = squares.min(dim=1)
+            distances.append(least.sqrt())
+            owners.append(centers.gather(1, place[:, None]).squeeze(1))
+        return torch.cat(distances), torch.cat(owners)
+
+    def _around(self, X: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        """Squared distances (m, .) and indices of the centres up to `n` cells from each point's own.
+
+        Infinite where there is none.
+        """
+        offsets = torch.tensor(list(product(range(-n, n + 1), repeat=X.shape[1])), device=X.device)
+        cell = (self.cells(X) - self.low)[:, None] + offsets
+        key = (cell * self.strides).sum(dim=-1)
+        place = torch.searchsorted(self.keys, key).clamp(max=len(self.keys) - 1)
+        real = ((cell >= 0) & (cell < self.extent)).all(dim=-1) & (self.keys[place] == key)
+        center = self.order[place]
+        squares = sum((x[:, None] - c[center]) ** 2 for x, c in zip(X.mT, self.centers.mT, strict=True))
+        return torch.where(real, squares, torch.inf), center
 
 
 def place(X: Tensor, spacing: float) -> Placement:

@@ -13,7 +13,7 @@ from ..local.depth import Depth, places_in_cell
 from ..local.plan import Plan
 from ..solvers.kernel_space import KernelSpace
 from . import cells
-from .models import TensorSet
+from .cells import TensorSet
 
 
 def numbers(

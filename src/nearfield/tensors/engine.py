@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 
 from ..common import memory
@@ -17,9 +18,10 @@ from ..local.centers import Placement
 from ..local.depth import Depth
 from ..local.plan import Plan
 from ..solvers.kernel_space import KernelSpace
-from . import cells, models
+from . import cells, fast, models
+from .cells import TensorSet
 from .depth import numbers
-from .models import Batch, TensorSet
+from .models import Batch
 
 MODEL_SHARE = 0.4  # of what is free, that fitted models may take
 
@@ -37,7 +39,7 @@ class PaddedEngine:
         lookup = _lookup(placement, X)
         if lookup is None:
             return cells.nearest_center(placement.centers, X)
-        distance, owner = lookup.nearest(X)
+        distance, owner = fast.nearest(lookup, X) or lookup.nearest(X)
         if beyond_spacing:
             lost = torch.nonzero(distance > (placement.spacing or 0.0)).squeeze(1)
             if len(lost):
@@ -80,12 +82,31 @@ class PaddedEngine:
     ) -> tuple[Tensor, Tensor]:
         """See `Engine`."""
         del with_variance  # costs little beside the rest
-        n_columns = int(batches[0].models.coefficients.shape[-1])
-        return models.predict(plan, iter(batches), centers, X, owner, n_columns)
+        return models.predict(plan, batches, centers, X, owner, _n_columns(batches))
 
-    def predict_near(self, *request: Any, **options: Any) -> None:  # noqa: ARG002
+    def _by_models(
+        self,
+        plan: Plan,
+        batches: Sequence[Batch],
+        centers: Tensor,
+        X: Tensor,
+        owner: Tensor,
+        point: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        n_columns = int(batches[0].models.coefficients.shape[-1])
+        return models.predict(plan, batches, centers, X, owner, n_columns, point)
+
+    def predict_near(
+        self, plan: Plan, batches: Sequence[Batch], placement: Placement, X: Tensor, blend: bool, with_variance: bool
+    ) -> tuple[Tensor, Tensor, Tensor] | None:
         """See `Engine`."""
-        return
+        del with_variance
+        shared = fast.shares(_lookup(placement, X), placement.spacing, X, blend) if batches else None
+        if shared is None:
+            return None
+        owner, k = shared.owner, _n_columns(batches)
+        answers = models.predict(plan, batches, placement.centers, X, owner, k, shared.point)
+        return (*fast.combine(shared, *answers), shared.left)
 
     def predict_at(
         self, plan: Plan, data: TensorSet, places: Tensor, X: Tensor, with_variance: bool
@@ -110,6 +131,10 @@ class PaddedEngine:
         """See `Engine`."""
         return torch.cat([near.counts for _, near in models.neighbourhoods(plan, data, centers)])
 
+    def counts_of(self, models: Sequence[Batch]) -> Integers | None:
+        """See `Engine`."""
+        return np.concatenate([batch.n for batch in models]) if models else None
+
     def require_memory(self, plan: Plan, data: TensorSet, centers: Tensor) -> bool:
         """See `Engine`."""
         n = len(data.X)
@@ -130,9 +155,17 @@ class PaddedEngine:
         return sum(len(batch.members) for batch in batches if isinstance(batch.models, KernelSpace))
 
 
+def _n_columns(batches: Sequence[Batch]) -> int:
+    return int(batches[0].models.coefficients.shape[-1])
+
+
+_lookups: WeakKeyDictionary[Placement, cells.CellLookup] = WeakKeyDictionary()
+
+
 def _lookup(placement: Placement, X: Tensor) -> cells.CellLookup | None:
     """The centres by their cells, where there is one per cell."""
     if placement.cells is None or placement.lattice is None or X.shape[1] > cells.MAX_GRID_COLUMNS:
         return None
-    lookup = cells.CellLookup(placement.lattice, placement.centers)
-    return lookup if lookup.usable else None
+    if placement not in _lookups:
+        _lookups[placement] = cells.CellLookup(placement.lattice, placement.centers)
+    return _lookups[placement] if _lookups[placement].usable else None

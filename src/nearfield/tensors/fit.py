@@ -160,7 +160,7 @@ class FramedTensors:
         plan = candidate.plan
         data = engine.training_set(self.X, self.y, self.noise, plan)
         if self.part is not None:
-            data = replace(data, y=self.part.targets(data.X, data.y))
+            data = data.with_targets(self.part.targets(data.X, data.y))
         predictor = LocalPredictor.fit(plan, data, placement, request.open_centers, engine, candidate.depth)
         if self.X.is_cuda:
             torch.cuda.synchronize(self.X.device)

@@ -6,9 +6,9 @@ very large neighbourhoods are summed in several goes, so that little of any rect
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from operator import add
 
 import numpy as np
@@ -22,38 +22,14 @@ from ..local.plan import Plan
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
 from ..solvers.statistics import Statistics, total
-from . import cells
-from .cells import Neighbourhoods
+from . import cells, fast
+from .cells import Neighbourhoods, TensorSet
 from .moments import MomentModels, moments_of
 
 GROWTH = 1.25  # neighbourhoods of a batch differ by at most this factor,
-LEAST_SHARE = 0.05  # unless there are so few of them that it does not matter
+LEAST_SHARE, LEAST_NUMBERS = 0.05, 2.0**27  # unless there are so few of them that it does not matter
 GROUP = 4096  # points that are evaluated together, of one centre
 TILE = 64  # test points that are evaluated together, of one centre
-
-
-@dataclass(frozen=True, eq=False)
-class TensorSet:
-    """Training data on a device, in units of the length scale, sorted into cells."""
-
-    X: Tensor  # (n, d)
-    y: Tensor  # (n, k + 1): targets, less a constant, and a last column of ones
-    noise: Tensor  # (n,)
-    index: cells.CellIndex | None  # of the same points in the same order; None where neighbourhoods need no cells
-
-    @classmethod
-    def of(cls, X: Tensor, y: Tensor, noise: Tensor, radius: float | None) -> TensorSet:
-        """Sort the points; `y` has shape (n, k)."""
-        targets = torch.cat([y, torch.ones_like(y[:, :1])], dim=1)
-        if radius is None or X.shape[1] > cells.MAX_GRID_COLUMNS:
-            return cls(X, targets, noise, None)
-        index = cells.CellIndex(X, 0.5 * radius)
-        return cls(index.X, targets[index.order], noise[index.order], index)
-
-    @cached_property
-    def columns(self) -> tuple[Tensor, Tensor]:
-        """Points and targets, one column per row, to gather from: rows of two or three numbers are slow to fetch."""
-        return self.X.mT.contiguous(), self.y.mT.contiguous()
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +38,7 @@ class Batch:
 
     members: Integers  # (B,): which centres
     models: MomentModels | FeatureSpace | KernelSpace  # theirs; the arrays have a leading dimension of B
+    n: Integers  # (B,): numbers of points in their neighbourhoods
 
     @property
     def n_bytes(self) -> int:
@@ -71,7 +48,13 @@ class Batch:
 
 def fit(plan: Plan, data: TensorSet, centers: Tensor) -> Iterator[Batch]:
     """Models around all centres, batch by batch."""
-    if len(centers) == 0:
+    numbers = np.arange(len(centers))
+    made = fast.fit(plan, data, centers) if len(centers) else None
+    if made is not None:
+        yield from (Batch(*each) for each in made[0])
+        numbers = made[1]
+        centers = centers[torch.as_tensor(numbers, device=centers.device)]
+    if len(numbers) == 0:
         return
     for run, near in neighbourhoods(plan, data, centers):
         counts = near.counts.cpu().numpy()
@@ -80,7 +63,7 @@ def fit(plan: Plan, data: TensorSet, centers: Tensor) -> Iterator[Batch]:
             width = int(counts[members].max())
             fit_batch = _fit_kernel if plan.takes_kernel_space(width) else _fit_features
             models = fit_batch(plan, data, centers[run], near, rows, width)
-            yield Batch(members + run.start, models)
+            yield Batch(numbers[members + run.start], models, counts[members])
 
 
 def neighbourhoods(plan: Plan, data: TensorSet, centers: Tensor) -> Iterator[tuple[slice, Neighbourhoods]]:
@@ -132,8 +115,7 @@ def _by_size(plan: Plan, counts: Integers) -> Iterator[Integers]:
     D = plan.features.n_components if plan.features is not None else 0
     order = np.argsort(-counts, kind="stable")
     sizes = counts[order]
-    in_kernel_space = np.array([plan.takes_kernel_space(int(size)) for size in np.unique(sizes)])
-    sides = in_kernel_space[np.unique(sizes, return_inverse=True)[1]]
+    sides = plan.in_kernel_space(sizes)
     for side in (False, True):
         group, left = order[sides == side], sizes[sides == side]
         least = LEAST_SHARE * left.sum()
@@ -141,8 +123,8 @@ def _by_size(plan: Plan, counts: Integers) -> Iterator[Integers]:
         while start < len(group):
             width = int(left[start])
             similar = int(np.searchsorted(-left, -width / GROWTH, side="right"))
-            enough = start + max(int(least / max(width, 1)), 16)
             cost = 3.0 * width**2 if side else D * (min(width, GROUP) + 3.0 * D)
+            enough = start + max(int(least / max(width, 1)), int(LEAST_NUMBERS / max(cost, 1.0)), 16)
             stop = min(max(similar, enough), start + max(int(_ROOM / max(cost, 1.0)), 1), len(group))
             yield group[start:stop]
             start = stop
@@ -190,16 +172,24 @@ def _fit_kernel(
 
 
 def predict(
-    plan: Plan, fitted: Iterator[Batch], centers: Tensor, X: Tensor, owner: Tensor, k: int
+    plan: Plan, fitted: Iterable[Batch], centers: Tensor, X: Tensor, owner: Tensor, k: int, point: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Means (m, k) and variances (m,) at `X`, each point by the model of its centre `owner`."""
+    """Means (q, k) and variances (q,) at points of `X` (m, d), each by the model of its centre `owner` (q,).
+
+    `point` (q,) tells which points; without it, they are all, one after the other.
+    """
+    n = len(owner)
+    point = torch.arange(n, device=X.device) if point is None else point
     # One row more, for what is not real: to leave it out would mean to wait for the device.
-    mean, variance = X.new_zeros((len(X) + 1, k)), X.new_full((len(X) + 1,), plan.kernel.variance)
+    mean, variance = X.new_zeros((n + 1, k)), X.new_full((n + 1,), plan.kernel.variance)
     owners, order = torch.sort(owner)
     bounds = torch.searchsorted(owners, torch.arange(len(centers) + 1, device=X.device))
-    columns, middles = X.mT.contiguous(), centers.mT
+    columns, middles = None, centers.mT
     for batch in fitted:
         members = torch.as_tensor(batch.members, device=X.device)
+        if fast.answer(plan, batch.models, members, centers, X, point, order, bounds, mean, variance):
+            continue
+        columns = X.mT.contiguous() if columns is None else columns
         first, last = bounds[members], bounds[members + 1]
         n_tiles = (last - first + TILE - 1) // TILE
         row = torch.repeat_interleave(n_tiles)
@@ -209,14 +199,14 @@ def predict(
         for part in batches(len(row), max(int(_ROOM / _numbers_per_tile(batch)), 1)):
             places = start[part, None] + torch.arange(TILE, device=X.device)
             real = places < last[row[part], None]
-            points = order[places.clamp(max=len(X) - 1)]
-            Z = columns[:, points] - middles[:, members[row[part]], None]
+            pairs = order[places.clamp(max=n - 1)]
+            Z = columns[:, point[pairs]] - middles[:, members[row[part]], None]
             chosen_models, Z = batch.models.take(row[part]), Z.movedim(0, -1)
             if isinstance(chosen_models, MomentModels):
                 m, v = chosen_models.mean_and_variance(plan, Z)
             else:
                 m, v = mean_and_variance(plan, chosen_models, Z)
-            targets = torch.where(real, points, len(X)).flatten()
+            targets = torch.where(real, pairs, n).flatten()
             mean[targets], variance[targets] = m.flatten(0, 1), v.flatten()
     return mean[:-1], variance[:-1]
 
