@@ -117,7 +117,7 @@ def test_shares_of_centres_are_continuous(d):
 
 def test_cells_are_opened_beyond_the_spacing():
     shares = blending.weight_of_opened_cells(
-        2 * np.array([0, 0.95, 1, (1 + blending.REACH) / 2, blending.REACH, 50]), 2.0
+        2 * np.array([0, 0.95, blending.SLACK, (blending.SLACK + blending.REACH) / 2, blending.REACH, 50]), 2.0
     )
     np.testing.assert_allclose(shares, [0, 0, 0, 0.5, 1, 1], atol=1e-12)
 

@@ -19,7 +19,7 @@ from .centers import Lattice
 TINY = 1e-12  # length scales: a place on a centre
 CLOSE = 1.25  # times the distance to the nearest centre, up to which others have a weight
 SLACK = 1.03  # of the spacing: up to there centres alone answer, so that slivers between cells open no models
-REACH = 1.15  # of the spacing: where opened cells have taken over from the centres
+REACH = 1.12  # of the spacing: where opened cells have taken over from the centres
 BAND = 0.15  # of a cell's side, on both sides of a border
 
 
