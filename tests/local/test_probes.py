@@ -1,3 +1,5 @@
+from dataclasses import replace
+from functools import partial
 from math import gamma, pi
 
 import numpy as np
@@ -6,9 +8,10 @@ import pytest
 from nearfield import metrics
 from nearfield.features import taylor
 from nearfield.kernels import Kernel
-from nearfield.local import probes
+from nearfield.local import blending, probes
 from nearfield.local.choices import Candidate
 from nearfield.local.features import LocalFeatures
+from nearfield.local.model import fit_one, mean_and_variance
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.one_center import make_subsets
 from nearfield.local.plan import Plan, kernel_cost
@@ -192,7 +195,7 @@ def test_the_divergence_of_a_candidate_is_that_of_its_model_at_the_probes_of_the
         inside = in_cube(probes, neighbourhood, 1.2)
         several += inside.sum() > 1
         Z, test = sample.X[near] - center, probes[inside] - center
-        y, noise = sample.y[near, :-1], sample.noise[near]
+        y, noise = sample.y[near], sample.noise[near]
         if features is None:
             K, k, prior = KERNEL(Z, Z), KERNEL(test, Z), 1.3
         else:
@@ -208,6 +211,86 @@ def test_the_divergence_of_a_candidate_is_that_of_its_model_at_the_probes_of_the
         )
         np.testing.assert_allclose(neighbourhood.divergence(candidate), expected, rtol=1e-6)
     assert several > 1
+
+
+def test_cells_beside_their_own_share_the_probes_where_predictions_are_blended():
+    features = LocalFeatures.of(KERNEL, (taylor.sample(2, 5),))
+    candidate = Candidate(0.8, Plan(KERNEL, 2.0, features), "")
+    made = neighbourhoods_of(training(n=1000), n=6)
+    several = 0
+    for neighbourhood, value in zip(made, probes.divergences(made, candidate, True), strict=True):
+        sample, side = neighbourhood.sample, 2 * 0.8 / 2**0.5
+        asked = neighbourhood.asked(candidate, True)
+        steps = side * np.array([(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)])
+        middles = neighbourhood.middle_of_cell(0.8) + steps
+        boxes = [sample.X[(np.abs(sample.X - middle) <= side / 2).all(axis=1)] for middle in middles]
+        centers = np.array([0.5 * (own.min(axis=0) + own.max(axis=0)) for own in boxes if len(own)])
+        places = neighbourhood.probes[asked.probes]
+        weights = blending.weights_by_distance(np.linalg.norm(places[:, None] - centers, axis=2))
+        several += (weights > 0).sum() > len(places)
+        mean, variance = 0.0, 0.0
+        for center, weight in zip(centers, weights.T, strict=True):
+            near = np.linalg.norm(sample.X - center, axis=1) <= 2.0
+            model = fit_one(candidate.plan, sample.X[near] - center, sample.y[near], sample.noise[near])
+            its_mean, its_variance = mean_and_variance(candidate.plan, model, places - center)
+            mean, variance = mean + weight[:, None] * its_mean, variance + weight * its_variance
+        noise = neighbourhood.probe_noise[asked.probes]
+        reference = neighbourhood.mean[asked.probes], neighbourhood.variance[asked.probes] + noise
+        kl = [metrics.kl_divergence(mean[:, j], variance + noise, reference[0][:, j], reference[1]) for j in (0, 1)]
+        np.testing.assert_allclose(value, np.mean(kl), rtol=1e-6)
+    assert several > 3
+
+
+# ---- draws of the process ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("radius", [None, 4.0])
+def test_draws_have_the_covariance_of_the_process(radius):
+    """From the columns of unit matrices come those of a root of the covariance, kernel space or features."""
+    data = training(n=400, d=1, width=3.0)
+    sample, places = NeighbourhoodSample.of(data.X - 1.5, data.y[:, 1:2], data.noise), np.array([[0.1], [-0.4]])
+    reference = partial(probes.exactly, KERNEL, tolerance=0.0)
+    if radius is not None:
+        reference = probes.reference_within(KERNEL, radius, 1, 0.0)
+    sizes = []
+
+    def draw(n):  # features have numbers of their own, those of the noise come last
+        sizes.append(n)
+        columns = np.zeros((n, 400 if radius is None else 500))
+        columns[:, :n] = np.eye(n) if len(sizes) == 1 else 0.0
+        if len(sizes) == 2:
+            columns[:, sizes[0] : sizes[0] + n] = np.eye(n)
+        return columns
+
+    mean, _, drawn = reference(sample, places, draw)
+    assert len(sizes) == (1 if radius is None else 2)
+    K = KERNEL(sample.X, sample.X) + np.diag(sample.noise)
+    np.testing.assert_allclose(drawn @ drawn.T, K, atol=1e-6)
+    weights = np.linalg.solve(K, KERNEL(sample.X, places))
+    np.testing.assert_allclose(mean, weights.T @ np.concatenate([sample.y, drawn], axis=1), atol=1e-5)
+
+
+def test_half_of_a_divergence_is_that_of_draws():
+    data = training(n=800)
+    rows, candidate = np.arange(800), Candidate(1.0, Plan(KERNEL, 1.5, None), "")
+    (with_draws,) = make_neighbourhoods(KERNEL, data, rows, 3.0, 1, 1, np.random.RandomState(0), n_drawn=3)
+    (without,) = make_neighbourhoods(KERNEL, data, rows, 3.0, 1, 1, np.random.RandomState(0))
+    y = with_draws.sample.y
+    assert y.shape[1] == with_draws.mean.shape[1] == 5
+    drawn = replace(with_draws, sample=replace(with_draws.sample, y=y[:, 2:]), mean=with_draws.mean[:, 2:], n_drawn=0)
+    expected = 0.5 * (without.divergence(candidate) + drawn.divergence(candidate))
+    np.testing.assert_allclose(with_draws.divergence(candidate), expected)
+
+
+def test_single_precision_does_for_the_tolerance():
+    (single,), (double,) = (
+        make_neighbourhoods(KERNEL, training(), np.arange(600), 5.0, 1, 1, np.random.RandomState(0), tolerance)
+        for tolerance in (1e-4, 1e-6)
+    )
+    assert not np.array_equal(single.mean, double.mean)
+    noise = single.probe_noise
+    kl = metrics.kl_divergence(single.mean[:, 1], single.variance + noise, double.mean[:, 1], double.variance + noise)
+    assert kl.max() < 1e-8
 
 
 def test_a_candidate_with_the_whole_neighbourhood_has_no_divergence():

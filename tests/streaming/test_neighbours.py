@@ -83,7 +83,7 @@ def test_samples_are_all_points_around_but_those_set_aside():
         rows = rows_in(sample.X + origin, X)
         np.testing.assert_array_equal(np.sort(rows), expected)
         np.testing.assert_allclose(sample.X, X[rows] - origin)
-        np.testing.assert_allclose(sample.y, np.stack([y[rows] - 1.0, np.ones(len(rows))], axis=1))
+        np.testing.assert_allclose(sample.y[:, 0], y[rows] - 1.0)
         np.testing.assert_allclose(sample.noise, 0.1 / w[rows])
         np.testing.assert_array_equal(sample.counts, 1.0)
         assert sample.n_points == len(expected)

@@ -19,7 +19,6 @@ from ..common import memory
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
-from ..solvers.kernel_space import KernelSpace
 from . import graded
 from .choices import ALWAYS_EXACT_UP_TO, Candidate, Choice, Request, Trial, without_measuring
 from .depth import Depth, fit_cell, fit_cells
@@ -27,8 +26,7 @@ from .gaps import MAX_COLUMNS
 from .measurements import Measurements
 from .neighbourhoods import TrainingSet, metrics_of
 from .plan import Plan, kernel_cost
-from .probes import Cell, NeighbourhoodSample, ProbeNeighbourhood
-from .quick_whitening import serves
+from .probes import Cell, NeighbourhoodSample, ProbeNeighbourhood, exactly, nothing_drawn
 
 COUNTS = (30, 50, 75, 100, 150, 200, 300, 400, 600, 800)
 MOST_POINTS = (400, 800, 1600)  # of the reference around a probe: more where twice the neighbours found are not in it
@@ -41,7 +39,6 @@ PER_MODEL = 1e6  # operations worth of calls
 NEIGHBOURHOODS, PROBES = 48, 3  # among the data
 PLACES, FEWEST_NAMED = 128, 24  # elsewhere
 CELLS_AT_ONCE = 4  # in gaps, that a thread takes
-SINGLE_FROM = 1e-5  # tolerance, from where on references may be in single precision
 
 
 def choose(
@@ -104,7 +101,7 @@ class NearestNeighbourhood(ProbeNeighbourhood):
     locate : callable
         See `Locate`.
     answers : dict
-        Means (m, k + 1) and variances (m,) at the probes by the candidates measured so far.
+        Means (m, k) and variances (m,) at the probes by the candidates measured so far.
     """
 
     origin: Floats
@@ -152,7 +149,7 @@ class NearestNeighbourhood(ProbeNeighbourhood):
         if key not in self.answers:
             self.answers[key] = self._asked(candidate)
         mean, variance = self.answers[key]
-        mean = self.mean if candidate.exact_mean else mean
+        mean = self.mean if candidate.exact_mean else mean[:, : self.mean.shape[1]]
         return float(np.mean(self._divergences(np.arange(len(mean)), mean, variance)))
 
     def _asked(self, candidate: Candidate) -> tuple[Floats, Floats]:
@@ -352,13 +349,11 @@ class NumberSearch(Measurements):
         drawn = thread_map(draw, range(len(origins)), self.n_jobs)
         ends = np.cumsum([0, *(len(places) for places, _, _ in drawn)])
         locate = locator(self.kernel, data, np.concatenate([data.X[:0], *(places for places, _, _ in drawn)]))
-        single = self.request.tolerance >= SINGLE_FROM and serves(self.kernel, data.noise)
 
         def solve(i: int) -> NearestNeighbourhood:
             places, noise, near = drawn[i]
-            sample = NeighbourhoodSample.of(data.X[near] - origins[i], data.y[near], data.noise[near])
-            given = (data.y[near], data.noise[near], places - origins[i])
-            answers = reference(self.kernel, sample.X, *given, np.float32 if single else np.float64)
+            sample = NeighbourhoodSample.of(data.X[near] - origins[i], data.y[near, :-1], data.noise[near])
+            answers = exactly(self.kernel, sample, places - origins[i], nothing_drawn, self.request.tolerance)[:2]
             return NearestNeighbourhood(
                 sample,
                 places - origins[i],
@@ -371,15 +366,3 @@ class NumberSearch(Measurements):
             )
 
         return thread_map(solve, range(len(origins)), self.n_jobs)
-
-
-def reference(
-    kernel: Kernel, X: Floats, y: Floats, noise: Floats, places: Floats, dtype: type[np.floating[Any]]
-) -> tuple[Floats, Floats]:
-    """Means (m, k) and variances (m,) at places (m, d) by all of the points (n, d), computed in a precision."""
-    X, y, noise, places = (each.astype(dtype) for each in (X, y, noise, places))
-    factor = KernelSpace.factorise(kernel, X, noise, what="covariance matrix around a probe")
-    half = factor.whiten(np.column_stack([kernel(X, places), y]).T.copy().T, overwrite=True).astype(np.float64)
-    of_places, of_targets = half[:, : len(places)], half[:, len(places) :]
-    variance = (kernel.variance - np.sum(of_places**2, axis=0)).clip(min=0.0)
-    return of_places.T @ of_targets, variance

@@ -7,12 +7,14 @@ single centre.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
+from ..common import memory
+from ..common.threads import n_threads, thread_map
 from ..common.types import Booleans, Floats
 from ..features import taylor
 from ..kernels import Kernel
@@ -22,9 +24,17 @@ from .measurements import Measurements
 from .neighbourhoods import TrainingSet
 from .one_center import OneCenterSearch, maclaurin_features
 from .plan import Plan, kernel_cost, moments_cost
-from .probes import MAX_AVERAGES, ProbeNeighbourhood, cell_radius, gap_neighbourhoods, make_neighbourhoods
+from .probes import (
+    MAX_AVERAGES,
+    ProbeNeighbourhood,
+    cell_radius,
+    divergences,
+    gap_neighbourhoods,
+    make_neighbourhoods,
+)
 
 MAX_FEATURES = 1300
+FEW_FEATURES = 200  # of a candidate, up to which it is measured in no time
 RADII = (1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.25, 3.5, 3.75, 4.0, 4.25, 4.5, 4.75, 5.0, 5.5, 6.0, 6.5, 7.0, 7.5, 8.0)
 FIRST = 0.25  # and as much more as the tolerance has digits: the radius that is tried first
 MEASURED = 150  # neighbourhoods that a choice takes, about
@@ -32,8 +42,9 @@ EVEN = 0.97  # harmonic mean of the sizes of neighbourhoods over the mean, where
 BLENDED_SHARE = 0.75  # see `Measurements.share`: centres measured one by one are farther off than blended ones
 STEP = 0.17  # powers of ten that the divergence falls by from one of the radii to the next, about
 RATIO, RICHNESS = 0.6, 1.1  # of spacing and radius, of degree and squared radius, that are seldom far from the best
-LEAST, MOST = 24, 96  # neighbourhoods that choose
-GAPS = 48  # places in gaps that are measured
+LEAST, MOST = 12, 48  # neighbourhoods that choose
+DRAWN = 4  # draws of the process that are targets, beside those there are
+GAPS = 16  # places in gaps around which is measured
 LACK = 1e-4  # share of a long scale's variance that its features may lack at the end of the neighbourhood
 
 
@@ -139,13 +150,24 @@ class RadiusSearch(Measurements):
             if is_even and self.request.blend and not self.request.exact_mean:
                 self.share, self.gap_errors = BLENDED_SHARE, 1.5
         share = self._shares[self.radius]
-        n = int(np.clip(24_000 / (share * self.n_samples), LEAST, MOST)) * (
+        n = int(np.clip(12_000 / (share * self.n_samples), LEAST, MOST)) * (
             1 if group == 0 or self.request.blend else 2
         )
-        surface = {} if self.request.onto is None else {"onto": self.request.onto}
-        return self.make(
-            self.kernel, self.data, self.probe_rows[group], self.radius, n, self.n_jobs, self.rng, **surface
-        )
+        given = (self.kernel, self.data, self.probe_rows[group], self.radius, n, self.n_jobs, self.rng)
+        return self.make(*given, tolerance=self.request.tolerance, n_drawn=self.n_drawn, onto=self.request.onto)
+
+    @property
+    def n_drawn(self) -> int:
+        """Draws of the process that are further targets; none where only variances are measured."""
+        return 0 if self.request.exact_mean else DRAWN
+
+    def divergences(self, candidate: Candidate, probed: Sequence[Any], blended: bool) -> Floats:
+        """See `Measurements`."""
+        features = candidate.plan.features
+        # Where each takes a fraction of a millisecond, threads would but wait for each other's turn in Python.
+        n_jobs = 1 if features is not None and features.n_components <= FEW_FEATURES else self.n_jobs
+        batches = memory.batches(len(probed), -(-len(probed) // n_threads(n_jobs)))
+        return np.concatenate(thread_map(lambda b: divergences(probed[b], candidate, blended), batches, n_jobs))
 
     # ---- candidates ----------------------------------------------------------------------------------------------
 
@@ -223,10 +245,11 @@ class RadiusSearch(Measurements):
 
     def search_gaps(self, candidate: Candidate) -> tuple[Candidate, Trial | None]:
         """See `Measurements`."""
-        places = self.places.in_gaps(GAPS, self.rng) if self.make is make_neighbourhoods else self.data.X[:0]
+        places = self.places.in_gaps(2 * GAPS, self.rng) if self.make is make_neighbourhoods else self.data.X[:0]
         if len(places) == 0:
             return candidate, None
-        probed = gap_neighbourhoods(self.kernel, self.data, places, self.radius, self.n_jobs, self.rng)
+        given = (self.kernel, self.data, places, self.radius, GAPS, self.n_jobs, self.rng)
+        probed = gap_neighbourhoods(*given, self.request.tolerance, self.n_drawn)
         trial = self.measure_at(candidate, probed)
         for wider in self.dearer_ones(candidate, self.cost(candidate)):
             if trial.divergence + self.gap_errors * trial.error <= self.gap_share * self.request.tolerance:
@@ -241,13 +264,16 @@ class RadiusSearch(Measurements):
 
         Each trial tells about where to go on, within what those before have left.
         """
-        family = [c for r in RADII if r <= self.radius - 0.5 and (c := self.candidate(self._spacing(r), r, RICHNESS))]
-        low, high = 0, len(family) - 1
+        low, high = 0, int(np.searchsorted(RADII, self.radius - 0.5, side="right")) - 1
         best: Trial | None = None
         guess = int(np.searchsorted(RADII, FIRST + _digits(self.request)))
         while low <= high:
             at = int(np.clip(guess, low, high))
-            trial = self.measure(family[at])
+            candidate = self.candidate(self._spacing(RADII[at]), RADII[at], RICHNESS)
+            if candidate is None:  # as are all larger ones
+                high = at - 1
+                continue
+            trial = self.measure(candidate)
             if self.meets(trial):
                 best, high = trial, at - 1
             else:

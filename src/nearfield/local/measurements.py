@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from ..common.threads import thread_map
-from ..common.types import Integers
+from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from . import choices
 from .choices import CHEAPEST, CLOSEST, Candidate, Choice, Request, Trial, exact, exact_cost
@@ -22,7 +22,6 @@ from .gaps import Places
 from .neighbourhoods import MANY, TrainingSet
 
 CONFIRMED_SHARE = 0.8  # of the tolerance that a confirmed figure with its error may take up
-FEW_FEATURES = 200  # of a candidate, up to which it is measured in a millisecond
 COSTED = 12  # neighbourhoods that tell what a candidate costs, which varies less than how close it is
 CONFIRMATIONS = 3  # sets of probes that a choice is held against, at most
 
@@ -93,6 +92,10 @@ class Measurements:
         """Candidates closer to the exact process than all that were measured, the cheapest first."""
         raise NotImplementedError
 
+    def divergences(self, candidate: Candidate, probed: Sequence[Probed], blended: bool) -> Floats:
+        """Divergence of a candidate at each of the probed neighbourhoods; see `Probed`."""
+        return np.array(thread_map(lambda p: p.divergence(candidate, blended), probed, self.n_jobs))
+
     @cached_property
     def places(self) -> Places:
         """Where predictions are asked for."""
@@ -122,10 +125,7 @@ class Measurements:
     def _measure(self, candidate: Candidate, probed: Sequence[Probed], cost: float, blended: bool = False) -> Trial:
         if self.request.exact_mean and not candidate.exact_mean:
             candidate = replace(candidate, exact_mean=True)
-        features = candidate.plan.features
-        # Where each takes a millisecond, threads would but wait for each other's turn in Python.
-        n_jobs = 1 if features is not None and features.n_components <= FEW_FEATURES else self.n_jobs
-        values = np.array(thread_map(lambda p: p.divergence(candidate, blended), probed, n_jobs))
+        values = self.divergences(candidate, probed, blended)
         mean = float(values.mean())
         error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
         trial = Trial(

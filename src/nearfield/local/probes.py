@@ -7,15 +7,16 @@ around a centre whose cell the probe falls into, and compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
 from math import gamma, pi
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
 from sklearn.utils.random import sample_without_replacement
 
 from .. import metrics
@@ -24,20 +25,26 @@ from ..common.threads import thread_map
 from ..common.types import Booleans, Floats, Integers
 from ..features import taylor
 from ..kernels import Kernel
+from ..solvers.factors import Cholesky
+from ..solvers.kernel_space import KernelSpace
 from . import blending
-from .centers import Lattice, Placement, group_rows
+from .centers import Lattice, Placement, group_rows, middles_of_boxes, sorted_groups
 from .choices import Candidate
+from .ensemble import groups_in_cache, runs_of
 from .features import LocalFeatures
-from .model import mean_and_variance, solve_one
+from .model import expanded, from_statistics, mean_and_variance, solve_one, sums_of_each
 from .neighbourhoods import TrainingSet
 from .plan import Plan, kernel_cost
+from .quick_whitening import LEAST_NOISE
 
 MAX_ROWS = 1200  # of a neighbourhood around a probe,
 MAX_AVERAGES = 500  # and where they can be averaged, which loses less
 FINER = 20  # times that the cells of averages may be made smaller
 MAX_AVERAGED_COLUMNS = 3  # up to which neighbours are averaged where they are many
 PROBES_PER_NEIGHBOURHOOD = 12
+GAPS_PER_NEIGHBOURHOOD = 4
 AROUND = 1.25  # length scales, within which they are
+SINGLE_FROM = 1e-5  # tolerance, from where on references may be in single precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +53,8 @@ class NeighbourhoodSample:
 
     Attributes
     ----------
-    X, y, noise : ndarrays of shape (n, d), (n, k + 1), (n,)
+    X, y, noise : ndarrays of shape (n, d), (n, k), (n,)
+        Targets are without the column of ones.
     counts : ndarray of shape (n,)
         Each row is the average of so many points, with the noise of an average.
     n_points : float
@@ -86,17 +94,17 @@ class NeighbourhoodSample:
         )
 
 
-def averaged(sample: NeighbourhoodSample, cells: Integers) -> NeighbourhoodSample:
-    """One average for each distinct row of `cells`, shape (n, d), weighted by the inverse noise."""
-    distinct, owner = group_rows(cells)
+def averaged(sample: NeighbourhoodSample, owner: Integers) -> NeighbourhoodSample:
+    """One average for each group of rows, weighted by the inverse noise; `owner` (n,) are the groups, from 0 on."""
     weights = 1 / sample.noise
-    total = np.bincount(owner, weights, len(distinct))
+    total = np.bincount(owner, weights)
 
     def average(values: Floats) -> Floats:
-        return np.stack([np.bincount(owner, weights * v, len(distinct)) / total for v in values.T], axis=1)
+        return np.stack([np.bincount(owner, weights * v) / total for v in values.T], axis=1)
 
-    counts = np.bincount(owner, sample.counts, len(distinct))
-    return NeighbourhoodSample(average(sample.X), average(sample.y), 1 / total, counts, sample.n_points)
+    return NeighbourhoodSample(
+        average(sample.X), average(sample.y), 1 / total, np.bincount(owner, sample.counts), sample.n_points
+    )
 
 
 def thinned(sample: NeighbourhoodSample, rng: np.random.RandomState) -> NeighbourhoodSample:
@@ -107,20 +115,24 @@ def thinned(sample: NeighbourhoodSample, rng: np.random.RandomState) -> Neighbou
         return sample
     if d > MAX_AVERAGED_COLUMNS:  # cells are of no use where space is wide
         return sample.subset(rng.choice(n, most, replace=False))
-    low = sample.X.min(axis=0)
+    low, high = column_range(sample.X)
 
-    def cells(side: float) -> Integers:
-        result: Integers = np.floor((sample.X - low) / side).astype(np.int64)
-        return result
+    def cells(side: float) -> tuple[int, Integers]:
+        """How many there are, and that of each row."""
+        distinct, owner = group_rows(np.floor((sample.X - low) / side).astype(np.int64))
+        return len(distinct), owner
 
-    side = max(float(np.max(np.ptp(sample.X, axis=0))), 1e-300) / most ** (1 / d)
+    side = max(float(np.max(high - low)), 1e-300) / most ** (1 / d)
+    count, owner = cells(side)
     for _ in range(FINER):  # points on a sheet or a line leave most cells empty
-        if len(group_rows(cells(side))[0]) >= most / 2:
+        if count >= most / 2:
             break
         side /= 1.3
-    while len(group_rows(cells(side))[0]) > most:
+        count, owner = cells(side)
+    while count > most:
         side *= 1.15
-    return averaged(sample, cells(side))
+        count, owner = cells(side)
+    return averaged(sample, owner)
 
 
 class Cell(NamedTuple):
@@ -129,6 +141,23 @@ class Cell(NamedTuple):
     center: Floats
     probes: Integers
     n_points: float
+
+
+Draw: TypeAlias = Callable[[int], Floats]
+"""From a number of rows to standard normal numbers, of which each column makes a draw of the process."""
+
+
+def nothing_drawn(n: int) -> Floats:
+    """A `Draw` without columns."""
+    return np.empty((n, 0))
+
+
+class Asked(NamedTuple):
+    """Probes of a neighbourhood, by index (m,), and the centres (C, d) that answer there, with weights (m, C)."""
+
+    probes: Integers
+    centers: Floats
+    weights: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +170,7 @@ class ProbeNeighbourhood:
     probes : ndarray of shape (m, d)
         The first is the origin.
     probe_noise : ndarray of shape (m,)
-    mean, variance : ndarrays of shape (m, k + 1), (m,)
+    mean, variance : ndarrays of shape (m, k), (m,)
         The reference.
     directions : ndarray of shape (m, d)
         Where the centre of its cell lies as seen from each probe, in units of the spacing: uniform over a cell.
@@ -149,6 +178,9 @@ class ProbeNeighbourhood:
         Brings points (n, d), relative to the first probe, to a surface that all data and their centres lie on.
     lattice : callable or None
         From a spacing to the middle (d,) of the first probe's cell, relative to it, where the lattice is known.
+    n_drawn : int
+        How many of the targets, the last ones, are draws of the process; half of a divergence is theirs. They tell as
+        much as other places would, for next to nothing.
     """
 
     sample: NeighbourhoodSample
@@ -159,22 +191,25 @@ class ProbeNeighbourhood:
     directions: Floats
     surface: Callable[[Floats], Floats] | None = field(default=None, kw_only=True)
     lattice: Callable[[float], Floats] | None = field(default=None, kw_only=True)
+    n_drawn: int = field(default=0, kw_only=True)
 
     relative_error = 0.0  # of a divergence, beside what the spread over neighbourhoods tells
 
     @classmethod
     def solved(
         cls,
-        reference: Plan,
+        reference: Reference,
         sample: NeighbourhoodSample,
         probes: Floats,
         probe_noise: Floats,
         directions: Floats,
+        draw: Draw = nothing_drawn,
         **further: Any,
     ) -> Self:
         """With the answers of the reference."""
-        mean, variance = _answers(reference, sample, len(sample.X), probes)
-        return cls(sample, probes, probe_noise, mean, variance, directions, **further)
+        mean, variance, drawn = reference(sample, probes, draw)
+        sample = replace(sample, y=np.concatenate([sample.y, drawn], axis=1))
+        return cls(sample, probes, probe_noise, mean, variance, directions, n_drawn=drawn.shape[1], **further)
 
     @property
     def n_probes(self) -> int:
@@ -237,51 +272,42 @@ class ProbeNeighbourhood:
 
         With `blended`, cells beside their own share the probes, as in predictions that are blended.
         """
-        values = []
-        for center, asked, _ in self.cells(candidate):
-            if blended and np.isfinite(candidate.spacing) and len(center) <= MAX_AVERAGED_COLUMNS:
-                mean, variance = self._blended(candidate, center, self.probes[asked])
-            else:
-                mean, variance = self._answers_of(candidate.plan, center, self.probes[asked])
-            mean = self.mean[asked] if candidate.exact_mean else mean
-            values.append(self._divergences(asked, mean, variance))
-        return float(np.mean(np.concatenate(values)))
+        return float(divergences([self], candidate, blended)[0])
 
-    def _answers_of(self, plan: Plan, center: Floats, places: Floats) -> tuple[Floats, Floats]:
-        """Means and variances at places by the model around a centre."""
-        around = self.sample.around(center, self.near(plan, center))
-        return _answers(plan, around, around.n_points, places - center)
+    def asked(self, candidate: Candidate, blended: bool) -> Asked:
+        """Which models a candidate has answer, and where; see `divergence`."""
+        ((center, probes, _),) = self.cells(candidate)
+        if not (blended and np.isfinite(candidate.spacing) and len(center) <= MAX_AVERAGED_COLUMNS):
+            return Asked(probes, center[None], np.ones((len(probes), 1)))
+        centers = self._centers_around(candidate, center)
+        return Asked(probes, centers, blending.weights_by_distance(cdist(self.probes[probes], centers)))
 
-    def _blended(self, candidate: Candidate, center: Floats, places: Floats) -> tuple[Floats, Floats]:
-        """The same by the models of a cell and of those around it, on a lattice."""
-        d = len(center)
-        steps = np.array(list(product((0.0, -1.0, 1.0), repeat=d))) * 2 * candidate.spacing / d**0.5
+    def _centers_around(self, candidate: Candidate, center: Floats) -> Floats:
+        """Centres (C, d) of a cell and of those around it, on a lattice."""
+        d, side = len(center), 2 * candidate.spacing / len(center) ** 0.5
         if not self._has_lattice(candidate):
-            return self._shared(candidate.plan, self._on_surface(center + steps), places)
-        centers, X = [center], self.sample.X
-        for step in steps[1:]:
-            rows = self._in_cube(X, self.middle_of_cell(candidate.spacing) + step, steps[-1, 0])
-            if rows.any():
-                centers.append(_middle_of_box(X[rows]))
-        return self._shared(candidate.plan, np.array(centers), places)
+            return self._on_surface(center + side * np.array(list(product((0.0, -1.0, 1.0), repeat=d))))
+        cells = np.floor((self.sample.X - self.middle_of_cell(candidate.spacing)) / side + 0.5)
+        near = (np.abs(cells) <= 1).all(axis=1) & (cells != 0).any(axis=1)
+        order, starts = sorted_groups(cells[near].astype(np.int64)) if near.any() else (np.flatnonzero(near),) * 2
+        return np.concatenate([center[None], middles_of_boxes(self.sample.X[near][order], starts)])
 
-    def _shared(self, plan: Plan, centers: Floats, places: Floats) -> tuple[Floats, Floats]:
-        """Answers at places by the models around centres (C, d) together."""
-        distances = np.sqrt(np.sum((places[:, None] - centers) ** 2, axis=2))
-        weights = blending.weights_by_distance(distances)
-        mean, variance = np.zeros((len(places), self.mean.shape[1])), np.zeros(len(places))
-        for j in np.flatnonzero(weights.any(axis=0)):
-            own = np.flatnonzero(weights[:, j])
-            answers = self._answers_of(plan, centers[j], places[own])
-            mean[own] += weights[own, j, None] * answers[0]
-            variance[own] += weights[own, j] * answers[1]
-        return mean, variance
+    def around(self, plan: Plan, center: Floats) -> NeighbourhoodSample:
+        """What the model around a centre is made of."""
+        return self.sample.around(center, self.near(plan, center))
 
     def _divergences(self, asked: Integers, mean: Floats, variance: Floats) -> Floats:
         """KL from the reference at some of the probes, per target, as observations."""
-        k, noise = mean.shape[1] - 1, self.probe_noise[asked]
+        k, noise = self.mean.shape[1], self.probe_noise[asked]
         variances = (np.repeat(v[:, None], k, axis=1) for v in (variance + noise, self.variance[asked] + noise))
-        return metrics.kl_divergence(mean[:, :k], next(variances), self.mean[asked, :k], next(variances))
+        return metrics.kl_divergence(mean[:, :k], next(variances), self.mean[asked], next(variances))
+
+    def averaged(self, divergences: Floats) -> float:
+        """Mean over probes and targets (m, k)."""
+        of_targets, k = divergences.mean(axis=0), divergences.shape[1] - self.n_drawn
+        return float(
+            of_targets[:k].mean() if k == len(of_targets) else 0.5 * (of_targets[:k].mean() + of_targets[k:].mean())
+        )
 
     def cost(self, candidate: Candidate) -> float:
         """Operations per training point, for its share in the model of its cell and for a prediction."""
@@ -296,17 +322,103 @@ class ProbeNeighbourhood:
         return float(np.mean(costs))
 
 
-def _answers(plan: Plan, sample: NeighbourhoodSample, n_points: float, places: Floats) -> tuple[Floats, Floats]:
-    """Means (m, k + 1) and variances (m,) at `places` (m, d) of the model that so many points around the origin get.
+def divergences(probed: Sequence[ProbeNeighbourhood], candidate: Candidate, blended: bool) -> Floats:
+    """Mean KL of a candidate over the probes of each neighbourhood, whose models are solved side by side."""
+    asked = [each.asked(candidate, blended) for each in probed]
+    answers = iter(
+        answers_of_each(
+            candidate.plan,
+            [
+                (each.around(candidate.plan, center), (each.probes[probes] - center)[weights > 0])
+                for each, (probes, centers, shares) in zip(probed, asked, strict=True)
+                for center, weights in zip(centers, shares.T, strict=True)
+                if weights.any()
+            ],
+        )
+    )
+    result = np.empty(len(probed))
+    for i, (each, (probes, _, shares)) in enumerate(zip(probed, asked, strict=True)):
+        mean, variance = np.zeros((len(probes), each.mean.shape[1])), np.zeros(len(probes))
+        for weights in shares.T[shares.any(axis=0)]:
+            own = weights > 0
+            its_mean, its_variance = next(answers)
+            mean[own] += weights[own, None] * its_mean
+            variance[own] += weights[own] * its_variance
+        mean = each.mean[probes] if candidate.exact_mean else mean
+        result[i] = each.averaged(each._divergences(probes, mean, variance))
+    return result
+
+
+def answers_of_each(plan: Plan, asked: Sequence[tuple[NeighbourhoodSample, Floats]]) -> list[tuple[Floats, Floats]]:
+    """Means (m, k) and variances (m,) of the models of some neighbourhoods, each at places (m, d) around its origin.
 
     Rows may be so few that they would be solved in kernel space, which the points they stand for will not be.
     """
-    in_kernel_space = plan.takes_kernel_space(int(n_points))
-    plan = replace(plan, features=None) if in_kernel_space else replace(plan, either_side=False, count=None)
-    model = solve_one(plan, sample.X, sample.y, sample.noise, sample.counts)
-    mean, variance = mean_and_variance(plan, model, places)
-    assert variance is not None
-    return mean, variance
+    sizes = [len(sample.X) for sample, _ in asked]
+    in_kernel_space = [plan.takes_kernel_space(int(sample.n_points)) for sample, _ in asked]
+    alone, together = replace(plan, features=None), replace(plan, either_side=False, count=None)
+    answers: list[tuple[Floats, Floats]] = []
+    for group in groups_in_cache(plan, sizes, in_kernel_space):
+        samples, places = zip(*asked[group], strict=True)
+        if in_kernel_space[group.start]:
+            ((sample,), (at,)) = samples, places
+            answers.append(mean_and_variance(alone, solve_one(alone, sample.X, sample.y, sample.noise), at))
+            continue
+        X, y, noise, counts = (
+            np.concatenate([getattr(sample, name) for sample in samples]) for name in ("X", "y", "noise", "counts")
+        )
+        sums = sums_of_each(together, X, y, noise, runs_of(sizes[group]), counts)
+        Z, owns = np.concatenate(places), runs_of([len(at) for at in places])
+        assert plan.features is not None
+        rows, mean, variance = plan.features.rows(Z), np.empty((len(Z), y.shape[1])), np.empty(len(Z))
+        for each, own in zip(sums, owns, strict=True):
+            model = from_statistics(together, expanded(together, each))
+            mean[own], variance[own] = model.mean_and_variance(rows[:, own], overwrite=True)
+        variance = together.total_variance(variance, Z)
+        answers += [(mean[own], variance[own]) for own in owns]
+    return answers
+
+
+Reference: TypeAlias = Callable[[NeighbourhoodSample, Floats, Draw], tuple[Floats, Floats, Floats]]
+"""From a neighbourhood and places (m, d) to what can be trusted.
+
+Means (m, k + s) and variances (m,) at the places, and draws of the process (n, s), which are the last of the targets.
+"""
+
+
+def exactly(
+    kernel: Kernel, sample: NeighbourhoodSample, places: Floats, draw: Draw, tolerance: float
+) -> tuple[Floats, Floats, Floats]:
+    """The exact process as a `Reference`; in single precision where that does for the tolerance."""
+    serves = tolerance >= SINGLE_FROM and float(sample.noise.min(initial=np.inf)) >= LEAST_NOISE * kernel.variance
+    dtype, m = (np.float32 if serves else np.float64), len(places)
+    X, y, noise, at = (each.astype(dtype) for each in (sample.X, sample.y, sample.noise, places))
+    factor = KernelSpace.factorise(kernel, X, noise, what="covariance matrix around a probe")
+    assert isinstance(factor, Cholesky)
+    half = factor.whiten(np.column_stack([kernel(X, at), y]).T.copy().T, overwrite=True).astype(np.float64)
+    normals = draw(len(X))
+    targets = np.concatenate([half[:, m:], normals], axis=1)
+    variance = (kernel.variance - np.sum(half[:, :m] ** 2, axis=0)).clip(min=0.0)
+    return half[:, :m].T @ targets, variance, factor.times(normals)
+
+
+def reference_within(kernel: Kernel, radius: float, d: int, tolerance: float) -> Reference:
+    """Kernel space, or features of so high a degree that nothing is lost, whichever is cheaper."""
+    degree = int(np.ceil(1.4 * radius**2)) + 2
+    features = None
+    if kernel.n_scales == 1 and taylor.n_monomials(d, degree) <= MAX_ROWS:
+        features = LocalFeatures.of(kernel, (taylor.sample(d, degree),))
+    plan = Plan(kernel, None, features)
+
+    def answer(sample: NeighbourhoodSample, places: Floats, draw: Draw) -> tuple[Floats, Floats, Floats]:
+        if features is None or plan.takes_kernel_space(len(sample.X)):
+            return exactly(kernel, sample, places, draw, tolerance)
+        rows, scales = features.rows(sample.X), 1 / features.precision[:, None] ** 0.5
+        drawn = rows.T @ (scales * draw(len(rows))) + sample.noise[:, None] ** 0.5 * draw(len(sample.X))
+        whole = replace(sample, y=np.concatenate([sample.y, drawn], axis=1))
+        return *answers_of_each(plan, [(whole, places)])[0], drawn
+
+    return answer
 
 
 def _middle_of_box(points: Floats) -> Floats:
@@ -329,14 +441,6 @@ def uniform_in_cell(n: int, d: int, rng: np.random.RandomState) -> Floats:
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     result: Floats = directions * rng.random_sample((n, 1)) ** (1 / d) * cell_radius(d)
     return result
-
-
-def reference_plan(kernel: Kernel, radius: float, d: int) -> Plan:
-    """Kernel space, or features of so high a degree that nothing is lost, whichever is cheaper."""
-    degree = int(np.ceil(1.4 * radius**2)) + 2
-    if kernel.n_scales > 1 or taylor.n_monomials(d, degree) > MAX_ROWS:
-        return Plan(kernel, None, None)
-    return Plan(kernel, None, LocalFeatures.of(kernel, (taylor.sample(d, degree),)))
 
 
 def draw_probes(
@@ -367,16 +471,19 @@ def make_neighbourhoods(
     n: int,
     n_jobs: int | None,
     rng: np.random.RandomState,
+    tolerance: float = 0.0,
+    n_drawn: int = 0,
     onto: Callable[[Floats], Floats] | None = None,
 ) -> list[ProbeNeighbourhood]:
     """`n` neighbourhoods with everything within `radius` of probes, which are random ones of the given rows.
 
-    `onto` brings points to a surface that all data lie on.
+    References are good enough for the tolerance. See `ProbeNeighbourhood` for `n_drawn`. `onto` brings points to a
+    surface that all data lie on.
     """
     drawn = draw_probes(data, rows, n, rng)
     seeds = rng.randint(2**31 - 1, size=len(drawn))
     directions = [uniform_in_cell(len(probes), data.X.shape[1], rng) for probes in drawn]
-    reference = reference_plan(kernel, radius, data.X.shape[1])
+    reference = reference_within(kernel, radius, data.X.shape[1], tolerance)
 
     within = data.within(data.X[[probes[0] for probes in drawn]], radius)
     box = column_range(data.X)
@@ -389,8 +496,9 @@ def make_neighbourhoods(
         probes = drawn[i]
         origin = data.X[probes[0]]
         near = within[i][~np.isin(within[i], probes)]
-        sample = NeighbourhoodSample.of(data.X[near] - origin, data.y[near], data.noise[near])
-        sample = thinned(sample, np.random.RandomState(seeds[i]))
+        sample = NeighbourhoodSample.of(data.X[near] - origin, data.y[near, :-1], data.noise[near])
+        random = np.random.RandomState(seeds[i])
+        sample = thinned(sample, random)
         surface = None if onto is None else lambda points: onto(points + origin) - origin
 
         def middle(spacing: float) -> Floats:
@@ -404,6 +512,7 @@ def make_neighbourhoods(
             data.X[probes] - origin,
             data.noise[probes],
             directions[i],
+            lambda n: random.standard_normal((n, n_drawn)),
             surface=surface,
             lattice=middle,
         )
@@ -413,12 +522,12 @@ def make_neighbourhoods(
 
 @dataclass(frozen=True, eq=False)
 class GapNeighbourhood(ProbeNeighbourhood):
-    """Data around a place in a gap, which one of the real centres serves, or a cell opened for it.
+    """Data around places in a gap, which the real centres serve, or cells opened for them.
 
     Attributes
     ----------
     origin : ndarray of shape (d,)
-        The place.
+        The first place.
     placed : callable
         From a spacing to the centres that the data get, and an index of them.
     """
@@ -426,27 +535,28 @@ class GapNeighbourhood(ProbeNeighbourhood):
     origin: Floats
     placed: Callable[[float], tuple[Placement, cKDTree]]
 
-    def cells(self, candidate: Candidate) -> Iterable[Cell]:
-        """The cell that the place falls into."""
-        center = np.zeros(len(self.origin))
-        if np.isfinite(candidate.spacing):
-            placement, index = self.placed(candidate.spacing)
-            lattice = placement.lattice
-            assert lattice is not None
-            distance, nearest = index.query(self.origin)
-            center = placement.centers[nearest] - self.origin
-            if distance > candidate.spacing:  # a cell will be opened
-                center = lattice.middles(lattice.indices(self.origin[None]))[0] - self.origin
-        return [Cell(center, np.array([0]), 1.0)]
-
-    def _blended(self, candidate: Candidate, center: Floats, places: Floats) -> tuple[Floats, Floats]:
+    def asked(self, candidate: Candidate, blended: bool) -> Asked:
         """See `ProbeNeighbourhood`; by the real centres, or by one alone in a cell that will be opened."""
+        if not np.isfinite(candidate.spacing):
+            return super().asked(candidate, blended)
         placement, index = self.placed(candidate.spacing)
-        nearest, _ = index.query(self.origin)
-        if nearest > candidate.spacing:
-            return self._answers_of(candidate.plan, center, places)
-        near = index.query_ball_point(self.origin, blending.CLOSE * max(nearest, blending.TINY))
-        return self._shared(candidate.plan, placement.centers[near] - self.origin, places)
+        lattice = placement.lattice
+        assert lattice is not None
+        places = self.origin + self.probes
+        distances, nearest = index.query(places)
+        far = distances > candidate.spacing
+        within = index.query_ball_point(places[~far], blending.CLOSE * np.maximum(distances[~far], blending.TINY))
+        near = np.unique(np.concatenate([nearest[:0], *within]) if blended else nearest[~far]).astype(np.int64)
+        # Cells that will be opened answer alone.
+        opened, cell = group_rows(lattice.cells(places[far]))
+        centers = np.concatenate([placement.centers[near], lattice.middles(opened)])
+        weights = np.zeros((len(places), len(centers)))
+        weights[far, len(near) + cell] = 1.0
+        if blended and len(near):
+            weights[~far, : len(near)] = blending.weights_by_distance(cdist(places[~far], placement.centers[near]))
+        else:
+            weights[~far, np.searchsorted(near, nearest[~far])] = 1.0
+        return Asked(np.arange(len(places)), centers - self.origin, weights)
 
 
 def gap_neighbourhoods(
@@ -454,29 +564,37 @@ def gap_neighbourhoods(
     data: TrainingSet,
     places: Floats,
     radius: float,
+    n: int,
     n_jobs: int | None,
     rng: np.random.RandomState,
+    tolerance: float,
+    n_drawn: int,
 ) -> list[ProbeNeighbourhood]:
-    """Neighbourhoods with everything within `radius` of places (m, d) away from the data."""
-    seeds = rng.randint(2**31 - 1, size=len(places))
-    directions = uniform_in_cell(len(places), places.shape[1], rng)
-    reference = reference_plan(kernel, radius, places.shape[1])
-    noise = np.array([np.median(data.noise)])
+    """Neighbourhoods with everything within `radius` of the first `n` of places (m, d) away from the data.
+
+    Of the other places, those nearby are asked for, too.
+    """
+    origins = places[:n]
+    seeds = rng.randint(2**31 - 1, size=len(origins))
+    reference = reference_within(kernel, radius, places.shape[1], tolerance)
+    noise = np.median(data.noise)
 
     @cache
     def placed(spacing: float) -> tuple[Placement, cKDTree]:
         placement = data.grid(spacing)
         return placement, cKDTree(placement.centers)
 
-    within = data.within(places, radius)
+    within = data.within(origins, radius)
+    distances = cdist(origins, places)
 
     def make(i: int) -> ProbeNeighbourhood:
-        near = within[i]
-        sample = NeighbourhoodSample.of(data.X[near] - places[i], data.y[near], data.noise[near])
-        sample = thinned(sample, np.random.RandomState(seeds[i]))
-        origin = np.zeros((1, places.shape[1]))
-        return GapNeighbourhood.solved(
-            reference, sample, origin, noise, directions[i][None], origin=places[i], placed=placed
-        )
+        near, origin, random = within[i], origins[i], np.random.RandomState(seeds[i])
+        sample = NeighbourhoodSample.of(data.X[near] - origin, data.y[near, :-1], data.noise[near])
+        sample = thinned(sample, random)
+        others = np.argsort(distances[i], kind="stable")[:GAPS_PER_NEIGHBOURHOOD]
+        asked = places[others[distances[i, others] <= AROUND]] - origin
+        given = (sample, asked, np.full(len(asked), noise), np.zeros_like(asked))
+        draw = lambda n: random.standard_normal((n, n_drawn))  # noqa: E731
+        return GapNeighbourhood.solved(reference, *given, draw, origin=origin, placed=placed)
 
-    return thread_map(make, range(len(places)), n_jobs)
+    return thread_map(make, range(len(origins)), n_jobs)
