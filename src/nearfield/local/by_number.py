@@ -26,7 +26,7 @@ from .gaps import MAX_COLUMNS
 from .measurements import Measurements
 from .neighbourhoods import TrainingSet, metrics_of
 from .plan import Plan, kernel_cost
-from .probes import Cell, NeighbourhoodSample, ProbeNeighbourhood, exactly, nothing_drawn
+from .probes import Cell, NeighbourhoodSample, ProbeNeighbourhood, exactly, kl_of_observations, nothing_drawn
 
 COUNTS = (30, 50, 75, 100, 150, 200, 300, 400, 600, 800)
 MOST_POINTS = (400, 800, 1600)  # of the reference around a probe: more where twice the neighbours found are not in it
@@ -150,7 +150,7 @@ class NearestNeighbourhood(ProbeNeighbourhood):
             self.answers[key] = self._asked(candidate)
         mean, variance = self.answers[key]
         mean = self.mean if candidate.exact_mean else mean[:, : self.mean.shape[1]]
-        return float(np.mean(self._divergences(np.arange(len(mean)), mean, variance)))
+        return float(np.mean(kl_of_observations(mean, variance, self.mean, self.variance, self.probe_noise)))
 
     def _asked(self, candidate: Candidate) -> tuple[Floats, Floats]:
         sample, located = self.sample, self._located(candidate)
@@ -270,8 +270,9 @@ class NumberSearch(Measurements):
             return self.closest()
         others = [self._candidate(count, size) for count in counts[low : low + 3] for size in (1, 0)]
         for candidate in sorted(others, key=self._likely_cost):
-            if self.cost(candidate) < best.cost:
-                trial = self.measure(candidate)
+            cost = self.cost(candidate)
+            if cost < best.cost:
+                trial = self.measure(candidate, cost)
                 if self.meets(trial):
                     return trial
         return best

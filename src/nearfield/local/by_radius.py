@@ -8,6 +8,7 @@ single centre.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ STEP = 0.17  # powers of ten that the divergence falls by from one of the radii 
 RATIO, RICHNESS = 0.6, 1.1  # of spacing and radius, of degree and squared radius, that are seldom far from the best
 LEAST, MOST = 12, 48  # neighbourhoods that choose
 DRAWN = 4  # draws of the process that are targets, beside those there are
-GAPS = 16  # places in gaps around which is measured
+GAPS = 24  # places in gaps around which is measured
 LACK = 1e-4  # share of a long scale's variance that its features may lack at the end of the neighbourhood
 
 
@@ -227,8 +228,9 @@ class RadiusSearch(Measurements):
             self.probed = self.make_probed(0)
         if best is not None and self.meets(best):
             for candidate in self._variations(best):
-                if candidate is not None and self.cost(candidate) < best.cost:
-                    trial = self.measure(candidate)
+                cost = np.inf if candidate is None else self.cost(candidate)
+                if candidate is not None and cost < best.cost:
+                    trial = self.measure(candidate, cost)
                     if self.meets(trial):
                         best = trial
         return best
@@ -251,12 +253,13 @@ class RadiusSearch(Measurements):
         given = (self.kernel, self.data, places, self.radius, GAPS, self.n_jobs, self.rng)
         probed = gap_neighbourhoods(*given, self.request.tolerance, self.n_drawn)
         trial = self.measure_at(candidate, probed)
-        for wider in self.dearer_ones(candidate, self.cost(candidate)):
-            if trial.divergence + self.gap_errors * trial.error <= self.gap_share * self.request.tolerance:
+        wider = self.dearer_ones(candidate, self.cost(candidate))
+        limit = self.gap_share * self.request.tolerance
+        while trial.divergence + self.gap_errors * trial.error > limit:
+            next_ones = list(islice(wider, max(int(np.log10(trial.divergence / limit) / STEP), 1)))
+            if not next_ones:
                 break
-            trial = self.measure_at(wider, probed)
-        if trial.candidate is not candidate:
-            self.measure(trial.candidate)
+            trial = self.measure_at(next_ones[-1], probed)
         return trial.candidate, trial
 
     def _smallest_radius(self) -> Trial | None:

@@ -25,8 +25,7 @@ from ..common.threads import thread_map
 from ..common.types import Booleans, Floats, Integers
 from ..features import taylor
 from ..kernels import Kernel
-from ..solvers.factors import Cholesky
-from ..solvers.kernel_space import KernelSpace
+from ..solvers.factors import Cholesky, factorise
 from . import blending
 from .centers import Lattice, Placement, group_rows, middles_of_boxes, sorted_groups
 from .choices import Candidate
@@ -35,7 +34,7 @@ from .features import LocalFeatures
 from .model import expanded, from_statistics, mean_and_variance, solve_one, sums_of_each
 from .neighbourhoods import TrainingSet
 from .plan import Plan, kernel_cost
-from .quick_whitening import LEAST_NOISE
+from .quick_whitening import fill, serves
 
 MAX_ROWS = 1200  # of a neighbourhood around a probe,
 MAX_AVERAGES = 500  # and where they can be averaged, which loses less
@@ -296,19 +295,6 @@ class ProbeNeighbourhood:
         """What the model around a centre is made of."""
         return self.sample.around(center, self.near(plan, center))
 
-    def _divergences(self, asked: Integers, mean: Floats, variance: Floats) -> Floats:
-        """KL from the reference at some of the probes, per target, as observations."""
-        k, noise = self.mean.shape[1], self.probe_noise[asked]
-        variances = (np.repeat(v[:, None], k, axis=1) for v in (variance + noise, self.variance[asked] + noise))
-        return metrics.kl_divergence(mean[:, :k], next(variances), self.mean[asked], next(variances))
-
-    def averaged(self, divergences: Floats) -> float:
-        """Mean over probes and targets (m, k)."""
-        of_targets, k = divergences.mean(axis=0), divergences.shape[1] - self.n_drawn
-        return float(
-            of_targets[:k].mean() if k == len(of_targets) else 0.5 * (of_targets[:k].mean() + of_targets[k:].mean())
-        )
-
     def cost(self, candidate: Candidate) -> float:
         """Operations per training point, for its share in the model of its cell and for a prediction."""
         plan = candidate.plan
@@ -324,29 +310,38 @@ class ProbeNeighbourhood:
 
 def divergences(probed: Sequence[ProbeNeighbourhood], candidate: Candidate, blended: bool) -> Floats:
     """Mean KL of a candidate over the probes of each neighbourhood, whose models are solved side by side."""
-    asked = [each.asked(candidate, blended) for each in probed]
-    answers = iter(
-        answers_of_each(
-            candidate.plan,
-            [
-                (each.around(candidate.plan, center), (each.probes[probes] - center)[weights > 0])
-                for each, (probes, centers, shares) in zip(probed, asked, strict=True)
-                for center, weights in zip(centers, shares.T, strict=True)
-                if weights.any()
-            ],
-        )
+    plan, asked = candidate.plan, [each.asked(candidate, blended) for each in probed]
+    owns = runs_of([len(probes) for probes, _, _ in asked])
+    models = [  # with the probes that each answers for, and its weights there
+        (each, center, probes[weights > 0], own.start + np.flatnonzero(weights), weights[weights > 0])
+        for each, (probes, centers, shares), own in zip(probed, asked, owns, strict=True)
+        for center, weights in zip(centers, shares.T, strict=True)
+        if weights.any()
+    ]
+    answers = answers_of_each(
+        plan, [(each.around(plan, c), each.probes[probes] - c) for each, c, probes, _, _ in models]
     )
-    result = np.empty(len(probed))
-    for i, (each, (probes, _, shares)) in enumerate(zip(probed, asked, strict=True)):
-        mean, variance = np.zeros((len(probes), each.mean.shape[1])), np.zeros(len(probes))
-        for weights in shares.T[shares.any(axis=0)]:
-            own = weights > 0
-            its_mean, its_variance = next(answers)
-            mean[own] += weights[own, None] * its_mean
-            variance[own] += weights[own] * its_variance
-        mean = each.mean[probes] if candidate.exact_mean else mean
-        result[i] = each.averaged(each._divergences(probes, mean, variance))
-    return result
+    mean, variance = np.zeros((owns[-1].stop, probed[0].mean.shape[1])), np.zeros(owns[-1].stop)
+    for (_, _, _, rows, weights), (its_mean, its_variance) in zip(models, answers, strict=True):
+        mean[rows] += weights[:, None] * its_mean
+        variance[rows] += weights * its_variance
+    mean_ref, variance_ref, noise = (
+        np.concatenate([getattr(each, name)[probes] for each, (probes, _, _) in zip(probed, asked, strict=True)])
+        for name in ("mean", "variance", "probe_noise")
+    )
+    mean = mean_ref if candidate.exact_mean else mean
+    kl = kl_of_observations(mean, variance, mean_ref, variance_ref, noise, probed[0].n_drawn)
+    return np.array([kl[own].mean() for own in owns])
+
+
+def kl_of_observations(
+    mean: Floats, variance: Floats, mean_ref: Floats, variance_ref: Floats, noise: Floats, n_drawn: int = 0
+) -> Floats:
+    """KL from a reference (m,), mean over targets (m, k), of which those that are draws have half of the weight."""
+    variances = (np.repeat((v + noise)[:, None], mean.shape[1], axis=1) for v in (variance, variance_ref))
+    kl, k = metrics.kl_divergence(mean, next(variances), mean_ref, next(variances)), mean.shape[1] - n_drawn
+    result: Floats = kl[:, :k].mean(axis=1)
+    return 0.5 * (result + kl[:, k:].mean(axis=1)) if n_drawn else result
 
 
 def answers_of_each(plan: Plan, asked: Sequence[tuple[NeighbourhoodSample, Floats]]) -> list[tuple[Floats, Floats]]:
@@ -390,10 +385,13 @@ def exactly(
     kernel: Kernel, sample: NeighbourhoodSample, places: Floats, draw: Draw, tolerance: float
 ) -> tuple[Floats, Floats, Floats]:
     """The exact process as a `Reference`; in single precision where that does for the tolerance."""
-    serves = tolerance >= SINGLE_FROM and float(sample.noise.min(initial=np.inf)) >= LEAST_NOISE * kernel.variance
-    dtype, m = (np.float32 if serves else np.float64), len(places)
+    single, m = tolerance >= SINGLE_FROM and len(sample.X) > 0 and serves(kernel, sample.noise), len(places)
+    dtype = np.float32 if single else np.float64
     X, y, noise, at = (each.astype(dtype) for each in (sample.X, sample.y, sample.noise, places))
-    factor = KernelSpace.factorise(kernel, X, noise, what="covariance matrix around a probe")
+    if single:
+        K = np.empty((1, len(X), len(X)), dtype=np.float32)
+        fill(K, kernel, X[None])
+    factor = factorise(K[0] if single else kernel(X, X), noise, "covariance matrix around a probe")
     assert isinstance(factor, Cholesky)
     half = factor.whiten(np.column_stack([kernel(X, at), y]).T.copy().T, overwrite=True).astype(np.float64)
     normals = draw(len(X))
