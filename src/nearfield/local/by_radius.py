@@ -137,6 +137,7 @@ class RadiusSearch(Measurements):
         self.gap_share = 1.0  # of the tolerance that the figure with them may take up
         if self.request.exact_mean:  # most of the work is done by then: variances may as well be safe
             self.share, self.gap_share = 0.4, 0.5
+        self.step = 2 * STEP if self.request.exact_mean else STEP  # errors of variances count squared
 
     def make_probed(self, group: int) -> list[ProbeNeighbourhood]:
         """See `Measurements`."""
@@ -256,7 +257,7 @@ class RadiusSearch(Measurements):
         wider = self.dearer_ones(candidate, self.cost(candidate))
         limit = self.gap_share * self.request.tolerance
         while trial.divergence + self.gap_errors * trial.error > limit:
-            next_ones = list(islice(wider, max(int(np.log10(trial.divergence / limit) / STEP), 1)))
+            next_ones = list(islice(wider, max(int(np.log10(trial.divergence / limit) / self.step), 1)))
             if not next_ones:
                 break
             trial = self.measure_at(next_ones[-1], probed)
@@ -282,7 +283,7 @@ class RadiusSearch(Measurements):
             else:
                 low = at + 1
             excess = (trial.divergence + self.n_errors * trial.error) / (self.share * self.request.tolerance)
-            steps = np.log10(max(excess, 1e-12)) / STEP
+            steps = np.log10(max(excess, 1e-12)) / self.step
             guess = at + int(np.ceil(steps) if steps > 0 else np.floor(steps))
         if best is None:
             return self.closest()

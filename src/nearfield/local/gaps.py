@@ -8,11 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
+from ..common.memory import batches
 from ..common.types import Booleans, Floats
 from .neighbourhoods import TrainingSet
 
 MAX_COLUMNS = 3  # beyond, nearly every place between two points is far from all
-TYPICAL = 2000  # points whose distances to their neighbours tell what is usual
+TYPICAL = 1000  # points whose distances to their neighbours tell what is usual
 FLAT = 0.05  # length scales: standard deviation of the data in a direction in which they hardly extend
 COPIES = 10  # measurements at every place, from where on places are few
 ALIKE = 0.25  # length scales within which other places are like them
@@ -89,6 +90,10 @@ class Places:
             elif len(flat := self._flat_directions()):
                 # All data are on a line, a sheet or a point: half of the places are off it, by up to two length scales.
                 places[::2] += rng.uniform(-2.0, 2.0, (len(places[::2]), len(flat))) @ flat
-        found = places[self.are_gaps(places)]
+        found = places[:0]
+        for batch in batches(len(places), 10 * n):  # where gaps are many, there is no need to look at all places
+            found = np.concatenate([found, places[batch][self.are_gaps(places[batch])]])
+            if len(found) >= n:
+                break
         result: Floats = found[:n]
         return result

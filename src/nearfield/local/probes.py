@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from math import gamma, pi
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
-from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 from sklearn.utils.random import sample_without_replacement
 
@@ -27,7 +26,7 @@ from ..features import taylor
 from ..kernels import Kernel
 from ..solvers.factors import Cholesky, factorise
 from . import blending
-from .centers import Lattice, Placement, group_rows, middles_of_boxes, sorted_groups
+from .centers import Lattice, group_rows, middles_of_boxes, sorted_groups
 from .choices import Candidate
 from .ensemble import groups_in_cache, runs_of
 from .features import LocalFeatures
@@ -461,6 +460,20 @@ def draw_probes(
     return drawn
 
 
+def middles_of_cells(data: TrainingSet) -> Callable[[Floats, float], Floats]:
+    """From a place (d,) and a spacing to the middle (d,), relative to it, of its cell on the lattice of the data."""
+
+    @cache
+    def lattice(spacing: float) -> Lattice:
+        return Lattice.covering_box(*data.box, lambda: np.median(data.X, axis=0), spacing)
+
+    def middle(origin: Floats, spacing: float) -> Floats:
+        result: Floats = lattice(spacing).middles(lattice(spacing).indices(origin[None]))[0] - origin
+        return result
+
+    return middle
+
+
 def make_neighbourhoods(
     kernel: Kernel,
     data: TrainingSet,
@@ -484,11 +497,7 @@ def make_neighbourhoods(
     reference = reference_within(kernel, radius, data.X.shape[1], tolerance)
 
     within = data.within(data.X[[probes[0] for probes in drawn]], radius)
-    box = column_range(data.X)
-
-    @cache
-    def lattice(spacing: float) -> Lattice:
-        return Lattice.covering_box(*box, lambda: np.median(data.X, axis=0), spacing)
+    middle = middles_of_cells(data)
 
     def make(i: int) -> ProbeNeighbourhood:
         probes = drawn[i]
@@ -498,12 +507,6 @@ def make_neighbourhoods(
         random = np.random.RandomState(seeds[i])
         sample = thinned(sample, random)
         surface = None if onto is None else lambda points: onto(points + origin) - origin
-
-        def middle(spacing: float) -> Floats:
-            cells = lattice(spacing)
-            result: Floats = cells.middles(cells.indices(origin[None]))[0] - origin
-            return result
-
         return ProbeNeighbourhood.solved(
             reference,
             sample,
@@ -512,49 +515,42 @@ def make_neighbourhoods(
             directions[i],
             lambda n: random.standard_normal((n, n_drawn)),
             surface=surface,
-            lattice=middle,
+            lattice=partial(middle, origin),
         )
 
     return thread_map(make, range(len(drawn)), n_jobs)
 
 
-@dataclass(frozen=True, eq=False)
 class GapNeighbourhood(ProbeNeighbourhood):
-    """Data around places in a gap, which the real centres serve, or cells opened for them.
-
-    Attributes
-    ----------
-    origin : ndarray of shape (d,)
-        The first place.
-    placed : callable
-        From a spacing to the centres that the data get, and an index of them.
-    """
-
-    origin: Floats
-    placed: Callable[[float], tuple[Placement, cKDTree]]
+    """Data around places in a gap, which the centres around serve, or cells opened for them."""
 
     def asked(self, candidate: Candidate, blended: bool) -> Asked:
-        """See `ProbeNeighbourhood`; by the real centres, or by one alone in a cell that will be opened."""
+        """See `ProbeNeighbourhood`; cells that will be opened answer alone."""
         if not np.isfinite(candidate.spacing):
             return super().asked(candidate, blended)
-        placement, index = self.placed(candidate.spacing)
-        lattice = placement.lattice
-        assert lattice is not None
-        places = self.origin + self.probes
-        distances, nearest = index.query(places)
-        far = distances > candidate.spacing
-        within = index.query_ball_point(places[~far], blending.CLOSE * np.maximum(distances[~far], blending.TINY))
-        near = np.unique(np.concatenate([nearest[:0], *within]) if blended else nearest[~far]).astype(np.int64)
-        # Cells that will be opened answer alone.
-        opened, cell = group_rows(lattice.cells(places[far]))
-        centers = np.concatenate([placement.centers[near], lattice.middles(opened)])
-        weights = np.zeros((len(places), len(centers)))
-        weights[far, len(near) + cell] = 1.0
-        if blended and len(near):
-            weights[~far, : len(near)] = blending.weights_by_distance(cdist(places[~far], placement.centers[near]))
-        else:
-            weights[~far, np.searchsorted(near, nearest[~far])] = 1.0
-        return Asked(np.arange(len(places)), centers - self.origin, weights)
+        X, places, middle = self.sample.X, self.probes, self.middle_of_cell(candidate.spacing)
+        side = 2 * candidate.spacing / len(middle) ** 0.5
+
+        def cells(points: Floats) -> Integers:
+            result: Integers = np.floor((points - middle) / side + 0.5).astype(np.int64)
+            return result
+
+        centers = X[:0]
+        if len(X):
+            order, starts = sorted_groups(cells(X))
+            centers = middles_of_boxes(X[order], starts)
+        distances = cdist(places, centers)
+        nearest = distances.min(axis=1, initial=np.inf)
+        is_far = nearest > candidate.spacing
+        opened, owner = group_rows(cells(places[is_far]))
+        weights = np.zeros((len(places), len(centers) + len(opened)))
+        weights[is_far, len(centers) + owner] = 1.0
+        served = np.flatnonzero(~is_far)
+        if blended and len(served):
+            weights[served, : len(centers)] = blending.weights_by_distance(distances[served])
+        elif len(served):
+            weights[served, np.argmin(distances[served], axis=1)] = 1.0
+        return Asked(np.arange(len(places)), np.concatenate([centers, middle + side * opened]), weights)
 
 
 def gap_neighbourhoods(
@@ -577,11 +573,7 @@ def gap_neighbourhoods(
     reference = reference_within(kernel, radius, places.shape[1], tolerance)
     noise = np.median(data.noise)
 
-    @cache
-    def placed(spacing: float) -> tuple[Placement, cKDTree]:
-        placement = data.grid(spacing)
-        return placement, cKDTree(placement.centers)
-
+    middle = middles_of_cells(data)
     within = data.within(origins, radius)
     distances = cdist(origins, places)
 
@@ -593,6 +585,6 @@ def gap_neighbourhoods(
         asked = places[others[distances[i, others] <= AROUND]] - origin
         given = (sample, asked, np.full(len(asked), noise), np.zeros_like(asked))
         draw = lambda n: random.standard_normal((n, n_drawn))  # noqa: E731
-        return GapNeighbourhood.solved(reference, *given, draw, origin=origin, placed=placed)
+        return GapNeighbourhood.solved(reference, *given, draw, lattice=partial(middle, origin))
 
     return thread_map(make, range(len(origins)), n_jobs)
