@@ -8,12 +8,13 @@ measured at probes, as in `by_radius`, near the data and in their gaps.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from ..common import memory
 from ..common.threads import thread_map
@@ -21,12 +22,21 @@ from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from . import graded
 from .choices import ALWAYS_EXACT_UP_TO, Candidate, Choice, Request, Trial, without_measuring
-from .depth import Depth, fit_cell, fit_cells
+from .depth import Depth, fit_cells
+from .ensemble import runs_of
 from .gaps import MAX_COLUMNS
 from .measurements import Measurements
 from .neighbourhoods import TrainingSet, metrics_of
 from .plan import Plan, kernel_cost
-from .probes import Cell, NeighbourhoodSample, ProbeNeighbourhood, exactly, kl_of_observations, nothing_drawn
+from .probes import (
+    Cell,
+    NeighbourhoodSample,
+    ProbeNeighbourhood,
+    exactly,
+    kl_of_observations,
+    nothing_drawn,
+    whitened,
+)
 
 COUNTS = (30, 50, 75, 100, 150, 200, 300, 400, 600, 800)
 MOST_POINTS = (400, 800, 1600)  # of the reference around a probe: more where twice the neighbours found are not in it
@@ -120,22 +130,15 @@ class NearestNeighbourhood(ProbeNeighbourhood):
         for i, (middle, in_cell) in enumerate(zip(located.middles, located.n_points, strict=True)):
             yield Cell(middle - self.origin, np.array([i]), float(in_cell))
 
-    @cached_property
-    def _orders(self) -> dict[bytes, Integers]:
-        return {}
-
-    def _order(self, candidate: Candidate, middle: Floats) -> Integers:
-        """Rows in the order in which they are taken for neighbours of a place."""
-        key = middle.tobytes()
-        if key not in self._orders:
-            units = metrics_of(candidate.plan.kernel) if candidate.near is None else [np.ones(len(middle))]
-            distances = [np.sum(((self.sample.X - middle) / unit) ** 2, axis=1) for unit in units]
-            order = np.argsort(distances[0], kind="stable")
-            if len(units) > 1:
-                ranks = [np.argsort(np.argsort(each, kind="stable"), kind="stable") for each in distances]
-                order = np.argsort(np.min(ranks, axis=0), kind="stable")
-            self._orders[key] = order
-        return self._orders[key]
+    def nearest(self, candidate: Candidate, middles: Floats) -> Integers:
+        """Rows that are the neighbours of places (m, d) relative to the first probe: (m, count)."""
+        X, count = self.sample.X, candidate.plan.count
+        units = metrics_of(candidate.plan.kernel) if candidate.near is None else [np.ones(X.shape[1])]
+        orders = [np.argsort(cdist(middles / unit, X / unit), axis=1, kind="stable") for unit in units]
+        if len(units) > 1:
+            ranks = np.min([np.argsort(order, axis=1, kind="stable") for order in orders], axis=0)
+            orders = [np.argsort(ranks, axis=1, kind="stable")]
+        return orders[0][:, :count]
 
     def cost(self, candidate: Candidate) -> float:
         """See `ProbeNeighbourhood`; each model costs something of its own."""
@@ -144,27 +147,30 @@ class NearestNeighbourhood(ProbeNeighbourhood):
         return float(np.mean(_cost(candidate.plan.kernel.n_scales, n, self._located(candidate).n_points)))
 
     def divergence(self, candidate: Candidate, blended: bool = False) -> float:  # noqa: ARG002
-        """See `ProbeNeighbourhood`; cells take as many neighbours as their depth asks for."""
-        key = key_of(candidate)
-        if key not in self.answers:
-            self.answers[key] = self._asked(candidate)
-        mean, variance = self.answers[key]
+        """See `ProbeNeighbourhood`; as deep as the plan says."""
+        if key_of(candidate) not in self.answers:
+            ask([self], candidate, 0.0)
+        mean, variance = self.answers[key_of(candidate)]
         mean = self.mean if candidate.exact_mean else mean[:, : self.mean.shape[1]]
         return float(np.mean(kl_of_observations(mean, variance, self.mean, self.variance, self.probe_noise)))
 
-    def _asked(self, candidate: Candidate) -> tuple[Floats, Floats]:
-        sample, located = self.sample, self._located(candidate)
-        mean, variance = np.empty_like(self.mean), np.empty_like(self.variance)
-        for i, (middle, half) in enumerate(zip(located.middles - self.origin, located.halves, strict=True)):
-            order = self._order(candidate, middle)
+    def asked_of_cells(self, candidate: Candidate) -> tuple[Floats, ...]:
+        """Points (m, n, d), targets (m, n, k), noise (m, n) and places (m, 1, d) of the model of each probe's cell."""
+        middles = self._located(candidate).middles - self.origin
+        rows, sample = self.nearest(candidate, middles), self.sample
+        places = (self.probes - middles)[:, None]
+        return sample.X[rows] - middles[:, None], sample.y[rows], sample.noise[rows], places
 
-            def nearest(count: int, order: Integers = order, middle: Floats = middle) -> tuple[Floats, Floats, Floats]:
-                near = order[:count]
-                return sample.X[near] - middle, sample.y[near], sample.noise[near]
 
-            model = fit_cell(candidate.plan, candidate.depth, nearest, len(order), half)
-            mean[i : i + 1], variance[i : i + 1] = model.mean_and_variance(self.probes[i : i + 1] - middle)
-        return mean, variance
+def ask(probed: list[NearestNeighbourhood], candidate: Candidate, tolerance: float) -> None:
+    """Put the answers of a candidate at the probes into some neighbourhoods."""
+    asked = [each.asked_of_cells(candidate) for each in probed]
+    X, y, noise, places = (np.concatenate(arrays) for arrays in zip(*asked, strict=True))
+    halves, _ = whitened(candidate.plan.kernel, X, y, noise, places, tolerance)
+    mean = np.concatenate([half @ targets.T for half, targets in halves])
+    variance = (candidate.plan.kernel.variance - np.array([np.sum(half**2) for half, _ in halves])).clip(min=0.0)
+    for each, own in zip(probed, runs_of([each.n_probes for each in probed]), strict=True):
+        each.answers[key_of(candidate)] = mean[own], variance[own]
 
 
 def key_of(candidate: Candidate) -> Any:
@@ -207,6 +213,14 @@ class NumberSearch(Measurements):
             return self._neighbourhoods(named)
         chosen = self.rng.choice(self.probe_rows[group], NEIGHBOURHOODS, replace=False)
         return self._neighbourhoods(self.data.X[chosen], chosen, self.probe_rows[group])
+
+    def divergences(self, candidate: Candidate, probed: Sequence[Any], blended: bool) -> Floats:
+        """See `Measurements`."""
+        new = [each for each in probed if key_of(candidate) not in each.answers]
+        at_once = max(CELLS_AT_ONCE * COUNTS[-1] // (candidate.plan.count or 1), 1)
+        batches = memory.batches(len(new), at_once)
+        thread_map(lambda batch: ask(new[batch], candidate, self.request.tolerance), batches, self.n_jobs)
+        return np.array([each.divergence(candidate, blended) for each in probed])
 
     def search_gaps(self, candidate: Candidate) -> tuple[Candidate, Trial | None]:
         """See `Measurements`; cells are made to take more neighbours where that is not enough."""

@@ -383,20 +383,35 @@ Means (m, k + s) and variances (m,) at the places, and draws of the process (n, 
 def exactly(
     kernel: Kernel, sample: NeighbourhoodSample, places: Floats, draw: Draw, tolerance: float
 ) -> tuple[Floats, Floats, Floats]:
-    """The exact process as a `Reference`; in single precision where that does for the tolerance."""
-    single, m = tolerance >= SINGLE_FROM and len(sample.X) > 0 and serves(kernel, sample.noise), len(places)
+    """The exact process as a `Reference`."""
+    given = (sample.X[None], sample.y[None], sample.noise[None], places[None])
+    ((half, targets),), (factor,) = whitened(kernel, *given, tolerance)
+    normals = draw(len(sample.X))
+    variance = (kernel.variance - np.sum(half**2, axis=1)).clip(min=0.0)
+    return half @ np.concatenate([targets, normals.T]).T, variance, factor.times(normals)
+
+
+def whitened(
+    kernel: Kernel, X: Floats, y: Floats, noise: Floats, places: Floats, tolerance: float
+) -> tuple[list[tuple[Floats, Floats]], list[Cholesky]]:
+    """Covariances with places (C, m, d) and targets (C, n, k) of points (C, n, d), whitened: (m, n) and (k, n) each.
+
+    Also the factors by which they are. In single precision where that does for the tolerance.
+    """
+    single, m = tolerance >= SINGLE_FROM and noise.size > 0 and serves(kernel, noise), places.shape[1]
     dtype = np.float32 if single else np.float64
-    X, y, noise, at = (each.astype(dtype) for each in (sample.X, sample.y, sample.noise, places))
+    Z, at = X.astype(dtype), places.astype(dtype)
+    K = np.empty((*noise.shape, noise.shape[1] if single else 0), dtype=dtype)
     if single:
-        K = np.empty((1, len(X), len(X)), dtype=np.float32)
-        fill(K, kernel, X[None])
-    factor = factorise(K[0] if single else kernel(X, X), noise, "covariance matrix around a probe")
-    assert isinstance(factor, Cholesky)
-    half = factor.whiten(np.column_stack([kernel(X, at), y]).T.copy().T, overwrite=True).astype(np.float64)
-    normals = draw(len(X))
-    targets = np.concatenate([half[:, m:], normals], axis=1)
-    variance = (kernel.variance - np.sum(half[:, :m] ** 2, axis=0)).clip(min=0.0)
-    return half[:, :m].T @ targets, variance, factor.times(normals)
+        fill(K, kernel, Z)
+    sides = np.concatenate([kernel(Z, at), y.astype(dtype)], axis=2).transpose(0, 2, 1).copy()
+    factors = []
+    for i, side in enumerate(sides):
+        factor = factorise(K[i] if single else kernel(Z[i], Z[i]), noise[i], "covariance matrix around a probe")
+        assert isinstance(factor, Cholesky)
+        factor.whiten(side.T, overwrite=True)
+        factors.append(factor)
+    return [(side[:m], side[m:]) for side in sides.astype(np.float64)], factors
 
 
 def reference_within(kernel: Kernel, radius: float, d: int, tolerance: float) -> Reference:
