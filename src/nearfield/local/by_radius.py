@@ -8,7 +8,6 @@ single centre.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ STEP = 0.17  # powers of ten that the divergence falls by from one of the radii 
 RATIO, RICHNESS = 0.6, 1.1  # of spacing and radius, of degree and squared radius, that are seldom far from the best
 LEAST, MOST = 12, 48  # neighbourhoods that choose
 DRAWN = 4  # draws of the process that are targets, beside those there are
-GAPS = 24  # places in gaps around which is measured
+GAPS = 24  # places in gaps that are measured
 LACK = 1e-4  # share of a long scale's variance that its features may lack at the end of the neighbourhood
 
 
@@ -169,7 +168,8 @@ class RadiusSearch(Measurements):
         # Where each takes a fraction of a millisecond, threads would but wait for each other's turn in Python.
         n_jobs = 1 if features is not None and features.n_components <= FEW_FEATURES else self.n_jobs
         batches = memory.batches(len(probed), -(-len(probed) // n_threads(n_jobs)))
-        return np.concatenate(thread_map(lambda b: divergences(probed[b], candidate, blended), batches, n_jobs))
+        given = (candidate, blended, self.request.tolerance)
+        return np.concatenate(thread_map(lambda batch: divergences(probed[batch], *given), batches, n_jobs))
 
     # ---- candidates ----------------------------------------------------------------------------------------------
 
@@ -238,30 +238,38 @@ class RadiusSearch(Measurements):
 
     def larger(self, candidate: Candidate) -> Iterator[Candidate]:
         """See `Measurements`."""
-        radius = candidate.plan.radius
-        while self.request.radius is None and radius is not None and radius + 0.25 <= self.radius:
-            radius += 0.25
-            wider = self.candidate(self._spacing(radius), radius, RICHNESS)
-            if wider is None:
-                return
+        while (wider := self._wider(candidate, 1)) is not None and (wider.plan.radius or 0.0) <= self.radius:
             yield wider
+            candidate = wider
+
+    def _wider(self, candidate: Candidate, steps: int) -> Candidate | None:
+        """Candidate with a radius that is larger by so many quarters; None where there is none."""
+        if self.request.radius is not None or candidate.plan.radius is None:
+            return None
+        radius = candidate.plan.radius + 0.25 * steps
+        return self.candidate(self._spacing(radius), radius, RICHNESS) if radius <= RADII[-1] else None
 
     def search_gaps(self, candidate: Candidate) -> tuple[Candidate, Trial | None]:
         """See `Measurements`."""
-        places = self.places.in_gaps(2 * GAPS, self.rng) if self.make is make_neighbourhoods else self.data.X[:0]
+        places = self.places.in_gaps(GAPS, self.rng) if self.make is make_neighbourhoods else self.data.X[:0]
         if len(places) == 0:
             return candidate, None
-        given = (self.kernel, self.data, places, self.radius, GAPS, self.n_jobs, self.rng)
-        probed = gap_neighbourhoods(*given, self.request.tolerance, self.n_drawn)
-        trial = self.measure_at(candidate, probed)
-        wider = self.dearer_ones(candidate, self.cost(candidate))
-        limit = self.gap_share * self.request.tolerance
+        probed = self._in_gaps(places)
+        trial, limit = self.measure_at(candidate, probed), self.gap_share * self.request.tolerance
         while trial.divergence + self.gap_errors * trial.error > limit:
-            next_ones = list(islice(wider, max(int(np.log10(trial.divergence / limit) / self.step), 1)))
-            if not next_ones:
+            steps = max(int(np.log10(trial.divergence / limit) / self.step), 1)
+            wider = self._wider(trial.candidate, steps)
+            if wider is None:
                 break
-            trial = self.measure_at(next_ones[-1], probed)
+            if (wider.plan.radius or 0.0) > self.radius - 0.5:  # too small to judge
+                self.radius += 2.0
+                probed = self._in_gaps(places)
+            trial = self.measure_at(wider, probed)
         return trial.candidate, trial
+
+    def _in_gaps(self, places: Floats) -> list[ProbeNeighbourhood]:
+        given = (self.kernel, self.data, places, self.radius, self.n_jobs, self.rng)
+        return gap_neighbourhoods(*given, self.request.tolerance, self.n_drawn)
 
     def _smallest_radius(self) -> Trial | None:
         """Cheapest trial down to the smallest radius at which the plain family meets the tolerance, or the closest.

@@ -30,7 +30,7 @@ from .centers import Lattice, group_rows, middles_of_boxes, sorted_groups
 from .choices import Candidate
 from .ensemble import groups_in_cache, runs_of
 from .features import LocalFeatures
-from .model import expanded, from_statistics, mean_and_variance, solve_one, sums_of_each
+from .model import expanded, from_statistics, sums_of_each
 from .neighbourhoods import TrainingSet
 from .plan import Plan, kernel_cost
 from .quick_whitening import fill, serves
@@ -40,7 +40,6 @@ MAX_AVERAGES = 500  # and where they can be averaged, which loses less
 FINER = 20  # times that the cells of averages may be made smaller
 MAX_AVERAGED_COLUMNS = 3  # up to which neighbours are averaged where they are many
 PROBES_PER_NEIGHBOURHOOD = 12
-GAPS_PER_NEIGHBOURHOOD = 4
 AROUND = 1.25  # length scales, within which they are
 SINGLE_FROM = 1e-5  # tolerance, from where on references may be in single precision
 
@@ -307,8 +306,13 @@ class ProbeNeighbourhood:
         return float(np.mean(costs))
 
 
-def divergences(probed: Sequence[ProbeNeighbourhood], candidate: Candidate, blended: bool) -> Floats:
-    """Mean KL of a candidate over the probes of each neighbourhood, whose models are solved side by side."""
+def divergences(
+    probed: Sequence[ProbeNeighbourhood], candidate: Candidate, blended: bool, tolerance: float = 0.0
+) -> Floats:
+    """Mean KL of a candidate over the probes of each neighbourhood, whose models are solved side by side.
+
+    Digits are as many as the tolerance asks for.
+    """
     plan, asked = candidate.plan, [each.asked(candidate, blended) for each in probed]
     owns = runs_of([len(probes) for probes, _, _ in asked])
     models = [  # with the probes that each answers for, and its weights there
@@ -317,9 +321,8 @@ def divergences(probed: Sequence[ProbeNeighbourhood], candidate: Candidate, blen
         for center, weights in zip(centers, shares.T, strict=True)
         if weights.any()
     ]
-    answers = answers_of_each(
-        plan, [(each.around(plan, c), each.probes[probes] - c) for each, c, probes, _, _ in models]
-    )
+    solved = [(each.around(plan, center), each.probes[probes] - center) for each, center, probes, _, _ in models]
+    answers = answers_of_each(plan, solved, tolerance)
     mean, variance = np.zeros((owns[-1].stop, probed[0].mean.shape[1])), np.zeros(owns[-1].stop)
     for (_, _, _, rows, weights), (its_mean, its_variance) in zip(models, answers, strict=True):
         mean[rows] += weights[:, None] * its_mean
@@ -343,20 +346,21 @@ def kl_of_observations(
     return 0.5 * (result + kl[:, k:].mean(axis=1)) if n_drawn else result
 
 
-def answers_of_each(plan: Plan, asked: Sequence[tuple[NeighbourhoodSample, Floats]]) -> list[tuple[Floats, Floats]]:
+def answers_of_each(
+    plan: Plan, asked: Sequence[tuple[NeighbourhoodSample, Floats]], tolerance: float
+) -> list[tuple[Floats, Floats]]:
     """Means (m, k) and variances (m,) of the models of some neighbourhoods, each at places (m, d) around its origin.
 
     Rows may be so few that they would be solved in kernel space, which the points they stand for will not be.
     """
     sizes = [len(sample.X) for sample, _ in asked]
     in_kernel_space = [plan.takes_kernel_space(int(sample.n_points)) for sample, _ in asked]
-    alone, together = replace(plan, features=None), replace(plan, either_side=False, count=None)
+    together = replace(plan, either_side=False, count=None)
     answers: list[tuple[Floats, Floats]] = []
     for group in groups_in_cache(plan, sizes, in_kernel_space):
         samples, places = zip(*asked[group], strict=True)
         if in_kernel_space[group.start]:
-            ((sample,), (at,)) = samples, places
-            answers.append(mean_and_variance(alone, solve_one(alone, sample.X, sample.y, sample.noise), at))
+            answers.append(exactly(plan.kernel, samples[0], places[0], nothing_drawn, tolerance)[:2])
             continue
         X, y, noise, counts = (
             np.concatenate([getattr(sample, name) for sample in samples]) for name in ("X", "y", "noise", "counts")
@@ -428,7 +432,7 @@ def reference_within(kernel: Kernel, radius: float, d: int, tolerance: float) ->
         rows, scales = features.rows(sample.X), 1 / features.precision[:, None] ** 0.5
         drawn = rows.T @ (scales * draw(len(rows))) + sample.noise[:, None] ** 0.5 * draw(len(sample.X))
         whole = replace(sample, y=np.concatenate([sample.y, drawn], axis=1))
-        return *answers_of_each(plan, [(whole, places)])[0], drawn
+        return *answers_of_each(plan, [(whole, places)], tolerance)[0], drawn
 
     return answer
 
@@ -537,35 +541,23 @@ def make_neighbourhoods(
 
 
 class GapNeighbourhood(ProbeNeighbourhood):
-    """Data around places in a gap, which the centres around serve, or cells opened for them."""
+    """Data around a place in a gap, which the centres around serve, or a cell opened for it."""
 
     def asked(self, candidate: Candidate, blended: bool) -> Asked:
-        """See `ProbeNeighbourhood`; cells that will be opened answer alone."""
-        if not np.isfinite(candidate.spacing):
-            return super().asked(candidate, blended)
-        X, places, middle = self.sample.X, self.probes, self.middle_of_cell(candidate.spacing)
-        side = 2 * candidate.spacing / len(middle) ** 0.5
-
-        def cells(points: Floats) -> Integers:
-            result: Integers = np.floor((points - middle) / side + 0.5).astype(np.int64)
-            return result
-
-        centers = X[:0]
-        if len(X):
-            order, starts = sorted_groups(cells(X))
-            centers = middles_of_boxes(X[order], starts)
-        distances = cdist(places, centers)
-        nearest = distances.min(axis=1, initial=np.inf)
-        is_far = nearest > candidate.spacing
-        opened, owner = group_rows(cells(places[is_far]))
-        weights = np.zeros((len(places), len(centers) + len(opened)))
-        weights[is_far, len(centers) + owner] = 1.0
-        served = np.flatnonzero(~is_far)
-        if blended and len(served):
-            weights[served, : len(centers)] = blending.weights_by_distance(distances[served])
-        elif len(served):
-            weights[served, np.argmin(distances[served], axis=1)] = 1.0
-        return Asked(np.arange(len(places)), np.concatenate([centers, middle + side * opened]), weights)
+        """See `ProbeNeighbourhood`."""
+        centers, X = np.zeros_like(self.probes), self.sample.X
+        if np.isfinite(candidate.spacing):
+            middle, side = self.middle_of_cell(candidate.spacing), 2 * candidate.spacing / X.shape[1] ** 0.5
+            distances = np.empty(0)
+            if len(X):
+                order, starts = sorted_groups(np.floor((X - middle) / side + 0.5).astype(np.int64))
+                centers = middles_of_boxes(X[order], starts)
+                distances = np.sqrt(np.sum(centers**2, axis=1))
+            if distances.min(initial=np.inf) > candidate.spacing:  # a cell will be opened
+                centers = middle[None]
+            elif not blended:
+                centers = centers[[np.argmin(distances)]]
+        return Asked(np.array([0]), centers, blending.weights_by_distance(cdist(self.probes, centers)))
 
 
 def gap_neighbourhoods(
@@ -573,33 +565,21 @@ def gap_neighbourhoods(
     data: TrainingSet,
     places: Floats,
     radius: float,
-    n: int,
     n_jobs: int | None,
     rng: np.random.RandomState,
     tolerance: float,
     n_drawn: int,
 ) -> list[ProbeNeighbourhood]:
-    """Neighbourhoods with everything within `radius` of the first `n` of places (m, d) away from the data.
-
-    Of the other places, those nearby are asked for, too.
-    """
-    origins = places[:n]
-    seeds = rng.randint(2**31 - 1, size=len(origins))
+    """Neighbourhoods with everything within `radius` of places (m, d) away from the data; see `make_neighbourhoods`."""
+    seeds = rng.randint(2**31 - 1, size=len(places))
     reference = reference_within(kernel, radius, places.shape[1], tolerance)
-    noise = np.median(data.noise)
-
-    middle = middles_of_cells(data)
-    within = data.within(origins, radius)
-    distances = cdist(origins, places)
+    noise, origin = np.array([np.median(data.noise)]), np.zeros((1, places.shape[1]))
+    middle, within = middles_of_cells(data), data.within(places, radius)
 
     def make(i: int) -> ProbeNeighbourhood:
-        near, origin, random = within[i], origins[i], np.random.RandomState(seeds[i])
-        sample = NeighbourhoodSample.of(data.X[near] - origin, data.y[near, :-1], data.noise[near])
-        sample = thinned(sample, random)
-        others = np.argsort(distances[i], kind="stable")[:GAPS_PER_NEIGHBOURHOOD]
-        asked = places[others[distances[i, others] <= AROUND]] - origin
-        given = (sample, asked, np.full(len(asked), noise), np.zeros_like(asked))
-        draw = lambda n: random.standard_normal((n, n_drawn))  # noqa: E731
-        return GapNeighbourhood.solved(reference, *given, draw, lattice=partial(middle, origin))
+        near, random = within[i], np.random.RandomState(seeds[i])
+        sample = NeighbourhoodSample.of(data.X[near] - places[i], data.y[near, :-1], data.noise[near])
+        given = (thinned(sample, random), origin, noise, origin, lambda n: random.standard_normal((n, n_drawn)))
+        return GapNeighbourhood.solved(reference, *given, lattice=partial(middle, places[i]))
 
-    return thread_map(make, range(len(origins)), n_jobs)
+    return thread_map(make, range(len(places)), n_jobs)
