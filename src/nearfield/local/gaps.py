@@ -91,7 +91,7 @@ class Places:
             elif len(flat := self._flat_directions()):
                 # All data are on a line, a sheet or a point: half of the places are off it, by up to two length scales.
                 places[::2] += rng.uniform(-2.0, 2.0, (len(places[::2]), len(flat))) @ flat
-        distances = np.empty(0)
+        distances, gaps = np.empty(0), np.empty(0, dtype=np.int64)
         for batch in batches(len(places), 10 * n):  # where gaps are many, there is no need to look at all places
             distances = np.append(distances, self.data.distances(places[batch]))
             gaps = np.flatnonzero(distances > FAR * self.usual_distance)
