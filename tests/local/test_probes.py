@@ -8,14 +8,15 @@ import pytest
 from nearfield import metrics
 from nearfield.features import taylor
 from nearfield.kernels import Kernel
-from nearfield.local import blending, probes
+from nearfield.local import blending, probes, references, thinning
 from nearfield.local.choices import Candidate
 from nearfield.local.features import LocalFeatures
 from nearfield.local.model import fit_one, mean_and_variance
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.one_center import make_subsets
 from nearfield.local.plan import Plan, kernel_cost
-from nearfield.local.probes import NeighbourhoodSample, cell_radius, make_neighbourhoods, uniform_in_cell
+from nearfield.local.probes import cell_radius, make_neighbourhoods, uniform_in_cell
+from nearfield.local.thinning import NeighbourhoodSample
 from nearfield.solvers.kernel_space import KernelSpace
 
 KERNEL = Kernel.gaussian(1.0, 1.3)
@@ -65,7 +66,7 @@ def test_a_neighbourhood_is_what_lies_around_a_training_point_set_aside(d):
 
 
 def test_probes_are_among_the_rows_given(monkeypatch):
-    monkeypatch.setattr(probes, "MAX_AVERAGES", 1200)
+    monkeypatch.setattr(thinning, "MAX_AVERAGES", 1200)
     data = training(n=2000)
     rows = np.arange(0, 2000, 4)
     set_aside = []
@@ -249,9 +250,9 @@ def test_draws_have_the_covariance_of_the_process(radius):
     """From the columns of unit matrices come those of a root of the covariance, kernel space or features."""
     data = training(n=400, d=1, width=3.0)
     sample, places = NeighbourhoodSample.of(data.X - 1.5, data.y[:, 1:2], data.noise), np.array([[0.1], [-0.4]])
-    reference = partial(probes.exactly, KERNEL, tolerance=0.0)
+    reference = partial(references.exactly, KERNEL, tolerance=0.0)
     if radius is not None:
-        reference = probes.reference_within(KERNEL, radius, 1, 0.0)
+        reference = references.reference_within(KERNEL, radius, 1, 0.0)
     sizes = []
 
     def draw(n):  # features have numbers of their own, those of the noise come last
@@ -303,12 +304,12 @@ def test_a_candidate_with_the_whole_neighbourhood_has_no_divergence():
 
 
 def thinned(data):
-    return probes.thinned(NeighbourhoodSample.of(data.X, data.y, data.noise), np.random.RandomState(0))
+    return thinning.thinned(NeighbourhoodSample.of(data.X, data.y, data.noise), np.random.RandomState(0))
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_averaged_points_keep_the_weight_of_the_data(monkeypatch, d):
-    monkeypatch.setattr(probes, "MAX_ROWS", 150)
+    monkeypatch.setattr(thinning, "MAX_ROWS", 150)
     data = training(n=2000, d=d, width=3.0)
     sample = thinned(data)
     assert 40 < len(sample.X) <= 150
@@ -321,7 +322,7 @@ def test_averaged_points_keep_the_weight_of_the_data(monkeypatch, d):
 
 
 def test_averaging_hardly_changes_the_exact_process(monkeypatch):
-    monkeypatch.setattr(probes, "MAX_ROWS", 400)
+    monkeypatch.setattr(thinning, "MAX_ROWS", 400)
     data = training(n=1500, width=4.0)
     sample = thinned(data)
     test = np.random.RandomState(1).uniform(0.5, 3.5, (50, 2))
@@ -333,7 +334,7 @@ def test_averaging_hardly_changes_the_exact_process(monkeypatch):
 
 
 def test_equal_points_are_averaged_to_one(monkeypatch):
-    monkeypatch.setattr(probes, "MAX_ROWS", 100)
+    monkeypatch.setattr(thinning, "MAX_ROWS", 100)
     y = np.arange(500.0)
     sample = thinned(TrainingSet.of(np.ones((500, 2)), y[:, None], np.full(500, 0.5)))
     assert sample.X.shape == (1, 2)
@@ -352,7 +353,7 @@ def test_few_points_are_left_alone():
 
 
 def test_a_random_subset_knows_how_many_points_there_are_but_is_no_average(monkeypatch):
-    monkeypatch.setattr(probes, "MAX_ROWS", 150)
+    monkeypatch.setattr(thinning, "MAX_ROWS", 150)
     data = training(n=2000, d=5)
     sample = thinned(data)
     kept = sample.y[:, 0].astype(int)
@@ -366,7 +367,7 @@ def test_a_random_subset_knows_how_many_points_there_are_but_is_no_average(monke
 @pytest.mark.parametrize("d", [2, 5])
 def test_thinned_neighbourhoods_are_solved_on_the_side_that_their_points_will_be(monkeypatch, d):
     """What is left of a dense neighbourhood is fewer than the features, and kernel space would flatter them."""
-    monkeypatch.setattr(probes, "MAX_ROWS", 100)
+    monkeypatch.setattr(thinning, "MAX_ROWS", 100)
     data = training(n=1500, d=d, width=1.5)
     features = LocalFeatures.of(KERNEL, (taylor.sample(d, 12 if d == 2 else 3),))
     either, features_only, kernel_only = (
@@ -421,7 +422,7 @@ def test_averages_of_points_on_a_sheet_are_as_many_as_may_be(d):
     rng = np.random.RandomState(0)
     X = np.column_stack([rng.uniform(-5, 5, (20_000, d - 1)), np.zeros(20_000)])
     sample = thinned(TrainingSet.of(X, np.ones((20_000, 1)), np.full(20_000, 0.1)))
-    assert probes.MAX_AVERAGES / 2 <= len(sample.X) <= probes.MAX_AVERAGES
+    assert thinning.MAX_AVERAGES / 2 <= len(sample.X) <= thinning.MAX_AVERAGES
     assert sample.counts.sum() == 20_000
 
 

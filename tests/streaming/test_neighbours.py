@@ -7,7 +7,8 @@ import pytest
 from nearfield.hyperparameters.blocks import BLOCK_SIZE, NEAR
 from nearfield.kernels import Kernel
 from nearfield.local.frame import Frame
-from nearfield.local.probes import MAX_ROWS, draw_probes
+from nearfield.local.probes import draw_probes
+from nearfield.local.thinning import MAX_ROWS
 from nearfield.sources import ArraySource, Batch
 from nearfield.streaming.neighbours import Nearest, SamplesAround, make_blocks, neighbourhood_maker
 from nearfield.streaming.passes import Passes, Reduction, Sample

@@ -28,15 +28,9 @@ from .gaps import MAX_COLUMNS
 from .measurements import Measurements
 from .neighbourhoods import TrainingSet, metrics_of
 from .plan import Plan, kernel_cost
-from .probes import (
-    Cell,
-    NeighbourhoodSample,
-    ProbeNeighbourhood,
-    exactly,
-    kl_of_observations,
-    nothing_drawn,
-    whitened,
-)
+from .probes import Cell, ProbeNeighbourhood, kl_of_observations
+from .references import exactly, nothing_drawn, whitened
+from .thinning import NeighbourhoodSample
 
 COUNTS = (30, 50, 75, 100, 150, 200, 300, 400, 600, 800)
 MOST_POINTS = (400, 800, 1600)  # of the reference around a probe: more where twice the neighbours found are not in it

@@ -24,14 +24,8 @@ from .measurements import Measurements
 from .neighbourhoods import TrainingSet
 from .one_center import OneCenterSearch, maclaurin_features
 from .plan import Plan, kernel_cost, moments_cost
-from .probes import (
-    MAX_AVERAGES,
-    ProbeNeighbourhood,
-    cell_radius,
-    divergences,
-    gap_neighbourhoods,
-    make_neighbourhoods,
-)
+from .probes import ProbeNeighbourhood, cell_radius, divergences, gap_neighbourhoods, make_neighbourhoods
+from .thinning import MAX_AVERAGES
 
 MAX_FEATURES = 1300
 FEW_FEATURES = 200  # of a candidate, up to which it is measured in no time

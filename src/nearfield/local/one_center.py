@@ -17,7 +17,9 @@ from .features import LocalFeatures
 from .measurements import Measurements
 from .neighbourhoods import TrainingSet
 from .plan import Plan, feature_cost
-from .probes import NeighbourhoodSample, ProbeNeighbourhood, exactly
+from .probes import ProbeNeighbourhood
+from .references import exactly
+from .thinning import NeighbourhoodSample
 
 MACLAURIN_COLUMNS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 SUBSET, SUBSET_PROBES = 3000, 100

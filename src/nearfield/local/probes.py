@@ -12,124 +12,27 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import product
 from math import gamma, pi
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.utils.random import sample_without_replacement
 
 from .. import metrics
-from ..common.arrays import column_range
 from ..common.threads import thread_map
 from ..common.types import Booleans, Floats, Integers
-from ..features import taylor
 from ..kernels import Kernel
-from ..solvers.factors import Cholesky, factorise
 from . import blending
-from .centers import Lattice, group_rows, middles_of_boxes, sorted_groups
+from .centers import Lattice, middles_of_boxes, sorted_groups
 from .choices import Candidate
-from .ensemble import groups_in_cache, runs_of
-from .features import LocalFeatures
-from .model import expanded, from_statistics, sums_of_each
+from .ensemble import runs_of
 from .neighbourhoods import TrainingSet
 from .plan import Plan, kernel_cost
-from .quick_whitening import fill, serves
+from .references import Draw, Reference, answers_of_each, nothing_drawn, reference_within
+from .thinning import MAX_AVERAGED_COLUMNS, NeighbourhoodSample, thinned
 
-MAX_ROWS = 1200  # of a neighbourhood around a probe,
-MAX_AVERAGES = 500  # and where they can be averaged, which loses less
-FINER = 20  # times that the cells of averages may be made smaller
-MAX_AVERAGED_COLUMNS = 3  # up to which neighbours are averaged where they are many
 PROBES_PER_NEIGHBOURHOOD = 12
 AROUND = 1.25  # length scales, within which they are
-SINGLE_FROM = 1e-5  # tolerance, from where on references may be in single precision
-
-
-@dataclass(frozen=True, eq=False)
-class NeighbourhoodSample:
-    """What is kept of the points of a neighbourhood: all of them, averages, or a random subset.
-
-    Attributes
-    ----------
-    X, y, noise : ndarrays of shape (n, d), (n, k), (n,)
-        Targets are without the column of ones.
-    counts : ndarray of shape (n,)
-        Each row is the average of so many points, with the noise of an average.
-    n_points : float
-        How many points the neighbourhood really holds: the sum of `counts`, or more where rows are a random subset.
-    """
-
-    X: Floats
-    y: Floats
-    noise: Floats
-    counts: Floats
-    n_points: float
-
-    @classmethod
-    def of(cls, X: Floats, y: Floats, noise: Floats) -> Self:
-        """All points of a neighbourhood."""
-        return cls(X, y, noise, np.ones(len(X)), float(len(X)))
-
-    def points_at(self, rows: Any) -> float:
-        """How many points there really are where some of the rows are, by indices or a mask."""
-        return float(self.counts[rows].sum()) * self.n_points / max(float(self.counts.sum()), 1.0)
-
-    def subset(self, rows: Integers) -> NeighbourhoodSample:
-        """Some of the rows, to stand for all."""
-        return NeighbourhoodSample(self.X[rows], self.y[rows], self.noise[rows], self.counts[rows], self.n_points)
-
-    def around(self, center: Floats, rows: Integers) -> NeighbourhoodSample:
-        """Some of the rows, relative to a centre, to stand for themselves."""
-        return replace(self.subset(rows), X=self.X[rows] - center, n_points=self.points_at(rows))
-
-    def __add__(self, other: NeighbourhoodSample) -> NeighbourhoodSample:
-        return NeighbourhoodSample(
-            np.concatenate([self.X, other.X]),
-            np.concatenate([self.y, other.y]),
-            np.concatenate([self.noise, other.noise]),
-            np.concatenate([self.counts, other.counts]),
-            self.n_points + other.n_points,
-        )
-
-
-def averaged(sample: NeighbourhoodSample, owner: Integers) -> NeighbourhoodSample:
-    """One average for each group of rows, weighted by the inverse noise; `owner` (n,) are the groups, from 0 on."""
-    weights = 1 / sample.noise
-    total = np.bincount(owner, weights)
-
-    def average(values: Floats) -> Floats:
-        return np.stack([np.bincount(owner, weights * v) / total for v in values.T], axis=1)
-
-    return NeighbourhoodSample(
-        average(sample.X), average(sample.y), 1 / total, np.bincount(owner, sample.counts), sample.n_points
-    )
-
-
-def thinned(sample: NeighbourhoodSample, rng: np.random.RandomState) -> NeighbourhoodSample:
-    """Not too many rows: averages over small cells, or a random subset where there are too many columns."""
-    n, d = sample.X.shape
-    most = MAX_ROWS if d > MAX_AVERAGED_COLUMNS else min(MAX_AVERAGES, MAX_ROWS)
-    if n <= most:
-        return sample
-    if d > MAX_AVERAGED_COLUMNS:  # cells are of no use where space is wide
-        return sample.subset(rng.choice(n, most, replace=False))
-    low, high = column_range(sample.X)
-
-    def cells(side: float) -> tuple[int, Integers]:
-        """How many there are, and that of each row."""
-        distinct, owner = group_rows(np.floor((sample.X - low) / side).astype(np.int64))
-        return len(distinct), owner
-
-    side = max(float(np.max(high - low)), 1e-300) / most ** (1 / d)
-    count, owner = cells(side)
-    for _ in range(FINER):  # points on a sheet or a line leave most cells empty
-        if count >= most / 2:
-            break
-        side /= 1.3
-        count, owner = cells(side)
-    while count > most:
-        side *= 1.15
-        count, owner = cells(side)
-    return averaged(sample, owner)
 
 
 class Cell(NamedTuple):
@@ -138,15 +41,6 @@ class Cell(NamedTuple):
     center: Floats
     probes: Integers
     n_points: float
-
-
-Draw: TypeAlias = Callable[[int], Floats]
-"""From a number of rows to standard normal numbers, of which each column makes a draw of the process."""
-
-
-def nothing_drawn(n: int) -> Floats:
-    """A `Draw` without columns."""
-    return np.empty((n, 0))
 
 
 class Asked(NamedTuple):
@@ -280,14 +174,21 @@ class ProbeNeighbourhood:
         return Asked(probes, centers, blending.weights_by_distance(cdist(self.probes[probes], centers)))
 
     def _centers_around(self, candidate: Candidate, center: Floats) -> Floats:
-        """Centres (C, d) of a cell and of those around it, on a lattice."""
+        """Centres (C, d) of a cell and of those around it."""
+        if self._has_lattice(candidate):
+            cells, centers = self.centers_of_cells(candidate.spacing)
+            return np.concatenate([center[None], centers[cells.any(axis=1)]])
         d, side = len(center), 2 * candidate.spacing / len(center) ** 0.5
-        if not self._has_lattice(candidate):
-            return self._on_surface(center + side * np.array(list(product((0.0, -1.0, 1.0), repeat=d))))
-        cells = np.floor((self.sample.X - self.middle_of_cell(candidate.spacing)) / side + 0.5)
-        near = (np.abs(cells) <= 1).all(axis=1) & (cells != 0).any(axis=1)
-        order, starts = sorted_groups(cells[near].astype(np.int64)) if near.any() else (np.flatnonzero(near),) * 2
-        return np.concatenate([center[None], middles_of_boxes(self.sample.X[near][order], starts)])
+        return self._on_surface(center + side * np.array(list(product((0.0, -1.0, 1.0), repeat=d))))
+
+    def centers_of_cells(self, spacing: float) -> tuple[Integers, Floats]:
+        """Cells of the lattice that hold data, counted from that of the first probe, and their centres, (C, d) each."""
+        X, side = self.sample.X, 2 * spacing / self.sample.X.shape[1] ** 0.5
+        cells = np.floor((X - self.middle_of_cell(spacing)) / side + 0.5).astype(np.int64)
+        if len(X) == 0:
+            return cells, X
+        order, starts = sorted_groups(cells)
+        return cells[order[starts]], middles_of_boxes(X[order], starts)
 
     def around(self, plan: Plan, center: Floats) -> NeighbourhoodSample:
         """What the model around a centre is made of."""
@@ -344,97 +245,6 @@ def kl_of_observations(
     kl, k = metrics.kl_divergence(mean, next(variances), mean_ref, next(variances)), mean.shape[1] - n_drawn
     result: Floats = kl[:, :k].mean(axis=1)
     return 0.5 * (result + kl[:, k:].mean(axis=1)) if n_drawn else result
-
-
-def answers_of_each(
-    plan: Plan, asked: Sequence[tuple[NeighbourhoodSample, Floats]], tolerance: float
-) -> list[tuple[Floats, Floats]]:
-    """Means (m, k) and variances (m,) of the models of some neighbourhoods, each at places (m, d) around its origin.
-
-    Rows may be so few that they would be solved in kernel space, which the points they stand for will not be.
-    """
-    sizes = [len(sample.X) for sample, _ in asked]
-    in_kernel_space = [plan.takes_kernel_space(int(sample.n_points)) for sample, _ in asked]
-    together = replace(plan, either_side=False, count=None)
-    answers: list[tuple[Floats, Floats]] = []
-    for group in groups_in_cache(plan, sizes, in_kernel_space):
-        samples, places = zip(*asked[group], strict=True)
-        if in_kernel_space[group.start]:
-            answers.append(exactly(plan.kernel, samples[0], places[0], nothing_drawn, tolerance)[:2])
-            continue
-        X, y, noise, counts = (
-            np.concatenate([getattr(sample, name) for sample in samples]) for name in ("X", "y", "noise", "counts")
-        )
-        sums = sums_of_each(together, X, y, noise, runs_of(sizes[group]), counts)
-        Z, owns = np.concatenate(places), runs_of([len(at) for at in places])
-        assert plan.features is not None
-        rows, mean, variance = plan.features.rows(Z), np.empty((len(Z), y.shape[1])), np.empty(len(Z))
-        for each, own in zip(sums, owns, strict=True):
-            model = from_statistics(together, expanded(together, each))
-            mean[own], variance[own] = model.mean_and_variance(rows[:, own], overwrite=True)
-        variance = together.total_variance(variance, Z)
-        answers += [(mean[own], variance[own]) for own in owns]
-    return answers
-
-
-Reference: TypeAlias = Callable[[NeighbourhoodSample, Floats, Draw], tuple[Floats, Floats, Floats]]
-"""From a neighbourhood and places (m, d) to what can be trusted.
-
-Means (m, k + s) and variances (m,) at the places, and draws of the process (n, s), which are the last of the targets.
-"""
-
-
-def exactly(
-    kernel: Kernel, sample: NeighbourhoodSample, places: Floats, draw: Draw, tolerance: float
-) -> tuple[Floats, Floats, Floats]:
-    """The exact process as a `Reference`."""
-    given = (sample.X[None], sample.y[None], sample.noise[None], places[None])
-    ((half, targets),), (factor,) = whitened(kernel, *given, tolerance)
-    normals = draw(len(sample.X))
-    variance = (kernel.variance - np.sum(half**2, axis=1)).clip(min=0.0)
-    return half @ np.concatenate([targets, normals.T]).T, variance, factor.times(normals)
-
-
-def whitened(
-    kernel: Kernel, X: Floats, y: Floats, noise: Floats, places: Floats, tolerance: float
-) -> tuple[list[tuple[Floats, Floats]], list[Cholesky]]:
-    """Covariances with places (C, m, d) and targets (C, n, k) of points (C, n, d), whitened: (m, n) and (k, n) each.
-
-    Also the factors by which they are. In single precision where that does for the tolerance.
-    """
-    single, m = tolerance >= SINGLE_FROM and noise.size > 0 and serves(kernel, noise), places.shape[1]
-    dtype = np.float32 if single else np.float64
-    Z, at = X.astype(dtype), places.astype(dtype)
-    K = np.empty((*noise.shape, noise.shape[1] if single else 0), dtype=dtype)
-    if single:
-        fill(K, kernel, Z)
-    sides = np.concatenate([kernel(Z, at), y.astype(dtype)], axis=2).transpose(0, 2, 1).copy()
-    factors = []
-    for i, side in enumerate(sides):
-        factor = factorise(K[i] if single else kernel(Z[i], Z[i]), noise[i], "covariance matrix around a probe")
-        assert isinstance(factor, Cholesky)
-        factor.whiten(side.T, overwrite=True)
-        factors.append(factor)
-    return [(side[:m], side[m:]) for side in sides.astype(np.float64)], factors
-
-
-def reference_within(kernel: Kernel, radius: float, d: int, tolerance: float) -> Reference:
-    """Kernel space, or features of so high a degree that nothing is lost, whichever is cheaper."""
-    degree = int(np.ceil(1.4 * radius**2)) + 2
-    features = None
-    if kernel.n_scales == 1 and taylor.n_monomials(d, degree) <= MAX_ROWS:
-        features = LocalFeatures.of(kernel, (taylor.sample(d, degree),))
-    plan = Plan(kernel, None, features)
-
-    def answer(sample: NeighbourhoodSample, places: Floats, draw: Draw) -> tuple[Floats, Floats, Floats]:
-        if features is None or plan.takes_kernel_space(len(sample.X)):
-            return exactly(kernel, sample, places, draw, tolerance)
-        rows, scales = features.rows(sample.X), 1 / features.precision[:, None] ** 0.5
-        drawn = rows.T @ (scales * draw(len(rows))) + sample.noise[:, None] ** 0.5 * draw(len(sample.X))
-        whole = replace(sample, y=np.concatenate([sample.y, drawn], axis=1))
-        return *answers_of_each(plan, [(whole, places)], tolerance)[0], drawn
-
-    return answer
 
 
 def _middle_of_box(points: Floats) -> Floats:
@@ -545,16 +355,12 @@ class GapNeighbourhood(ProbeNeighbourhood):
 
     def asked(self, candidate: Candidate, blended: bool) -> Asked:
         """See `ProbeNeighbourhood`."""
-        centers, X = np.zeros_like(self.probes), self.sample.X
+        centers = np.zeros_like(self.probes)
         if np.isfinite(candidate.spacing):
-            middle, side = self.middle_of_cell(candidate.spacing), 2 * candidate.spacing / X.shape[1] ** 0.5
-            distances = np.empty(0)
-            if len(X):
-                order, starts = sorted_groups(np.floor((X - middle) / side + 0.5).astype(np.int64))
-                centers = middles_of_boxes(X[order], starts)
-                distances = np.sqrt(np.sum(centers**2, axis=1))
+            _, centers = self.centers_of_cells(candidate.spacing)
+            distances = np.sqrt(np.sum(centers**2, axis=1))
             if distances.min(initial=np.inf) > candidate.spacing:  # a cell will be opened
-                centers = middle[None]
+                centers = self.middle_of_cell(candidate.spacing)[None]
             elif not blended:
                 centers = centers[[np.argmin(distances)]]
         return Asked(np.array([0]), centers, blending.weights_by_distance(cdist(self.probes, centers)))

@@ -21,17 +21,9 @@ from ..kernels import Kernel
 from ..local.centers import group_rows
 from ..local.frame import Frame
 from ..local.neighbourhoods import TrainingSet
-from ..local.probes import (
-    MAX_AVERAGED_COLUMNS,
-    MAX_ROWS,
-    NeighbourhoodSample,
-    ProbeNeighbourhood,
-    averaged,
-    draw_probes,
-    reference_within,
-    thinned,
-    uniform_in_cell,
-)
+from ..local.probes import ProbeNeighbourhood, draw_probes, uniform_in_cell
+from ..local.references import reference_within
+from ..local.thinning import MAX_AVERAGED_COLUMNS, MAX_ROWS, NeighbourhoodSample, averaged, thinned
 from .batches import Batch, concatenated
 from .passes import Passes, Reduction, Sampled, mixed
 
