@@ -242,6 +242,27 @@ def test_cells_beside_their_own_share_the_probes_where_predictions_are_blended()
     assert several > 3
 
 
+@pytest.mark.parametrize("blended", [False, True])
+def test_places_in_gaps_are_served_by_the_centres_that_the_data_get_or_by_a_cell_that_is_opened(blended):
+    data = training(n=300)
+    data = TrainingSet.of(data.X[data.X[:, 0] > 2.5], data.y[data.X[:, 0] > 2.5, :-1], data.noise[data.X[:, 0] > 2.5])
+    candidate, near, far = Candidate(0.9, Plan(KERNEL, 2.0, None), ""), [3.1, 4.2], [1.0, 4.0]
+    placement = data.grid(0.9)
+    made = probes.gap_neighbourhoods(
+        KERNEL, data, np.array([near, far]), 4.0, 1, np.random.RandomState(0), tolerance=0.0, n_drawn=0
+    )
+    served, alone = (each.asked(candidate, blended) for each in made)
+    distances = np.linalg.norm(placement.centers - near, axis=1)
+    expected = blending.weights_by_distance(distances[None])[0] if blended else distances == distances.min()
+    for center, weight in zip(placement.centers - near, expected, strict=True):
+        own = np.all(np.abs(served.centers - center) < 1e-9, axis=1)
+        assert own.any() or weight == 0
+        np.testing.assert_allclose(served.weights[0, own].sum(), weight)
+    middle = placement.lattice.middles(placement.lattice.cells(np.array([far])))
+    np.testing.assert_allclose(alone.centers, middle - far)
+    assert alone.weights.tolist() == [[1.0]]
+
+
 # ---- draws of the process ----------------------------------------------------------------------------------------
 
 
@@ -285,9 +306,11 @@ def test_half_of_a_divergence_is_that_of_draws():
 
 def test_single_precision_does_for_the_tolerance():
     (single,), (double,) = (
-        make_neighbourhoods(KERNEL, training(), np.arange(600), 5.0, 1, 1, np.random.RandomState(0), tolerance)
+        make_neighbourhoods(KERNEL, training(), np.arange(600), 5.0, 1, 1, np.random.RandomState(0), tolerance, 2)
         for tolerance in (1e-4, 1e-6)
     )
+    np.testing.assert_allclose(single.sample.y, double.sample.y, atol=1e-4)
+    np.testing.assert_allclose(single.mean[:, 2:], double.mean[:, 2:], atol=1e-4)
     assert not np.array_equal(single.mean, double.mean)
     noise = single.probe_noise
     kl = metrics.kl_divergence(single.mean[:, 1], single.variance + noise, double.mean[:, 1], double.variance + noise)
