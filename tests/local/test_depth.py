@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nearfield.kernels import Kernel
-from nearfield.local.depth import Depth, fit_cell, fit_cells, places_in_cell
+from nearfield.local.depth import Depth, fit_cells, places_in_cell
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.plan import Plan
 from nearfield.solvers.kernel_space import KernelSpace
@@ -36,6 +36,10 @@ def model_of(data, center, count):
     return KernelSpace.from_points(KERNEL, *nearest_of(data, center)(count))
 
 
+def contribution(depth, model, places):
+    return depth.contributions(model.kernel, model.X[None], [model.factor], places[None])[0]
+
+
 def variance_of(X, places):
     K = KERNEL(X, X) + NOISE * np.eye(len(X))
     cross = KERNEL(X, places)
@@ -49,7 +53,7 @@ def test_contribution_is_what_the_farther_half_takes_off_the_variance(d, count):
     model, places = model_of(data, center, count), places_in_cell(0.7, d)
     fewer, all_ = variance_of(model.X[: count // 2], places), variance_of(model.X, places)
     expected = np.max(0.5 * (fewer - all_) / (all_ + NOISE))
-    assert Depth(0.0, 100, NOISE).contribution(model, places) == pytest.approx(expected, rel=1e-8, abs=1e-12)
+    assert contribution(Depth(0.0, 100, NOISE), model, places) == pytest.approx(expected, rel=1e-8, abs=1e-12)
 
 
 def test_the_expected_divergence_is_half_the_excess_over_the_variance():
@@ -65,15 +69,15 @@ def test_the_expected_divergence_is_half_the_excess_over_the_variance():
     )
     v, v_whole = half[1][0] + NOISE, whole[1][0] + NOISE
     kl = 0.5 * (np.log(v_whole / v) + (v + (half[0] - whole[0])[0] ** 2) / v_whole - 1)
-    found = Depth(0.0, n, NOISE).contribution(model_of(data, center, n), place)
+    found = contribution(Depth(0.0, n, NOISE), model_of(data, center, n), place)
     assert 0 < found < 0.3
     assert kl.mean() == pytest.approx(found, rel=0.1 + found)
 
 
 def test_places_far_from_all_points_get_nothing_from_any():
     model = model_of(training(), np.array([5.0, 5.0]), 50)
-    assert Depth(0.0, 100, NOISE).contribution(model, np.full((3, 2), 1e3)) == 0.0
-    assert Depth(0.0, 100, NOISE).contribution(model, np.empty((0, 2))) == 0.0
+    assert contribution(Depth(0.0, 100, NOISE), model, np.full((3, 2), 1e3)) == 0.0
+    assert contribution(Depth(0.0, 100, NOISE), model, np.empty((0, 2))) == 0.0
 
 
 @pytest.mark.parametrize("most", [30, 100, 800, 10_000])
@@ -83,7 +87,7 @@ def test_neighbours_are_taken_until_the_rule_holds(center, excess, most):
     data, size = training(), 0.5
     n, count = len(data.X), 25
     depth, center = Depth(excess, most, NOISE), np.array(center)
-    model = fit_cell(Plan(KERNEL, None, None, count=count), depth, nearest_of(data, center), n, size)
+    (model,) = fit_cells(Plan(KERNEL, None, None, count=count), depth, data, center[None], np.array([size]))
     taken, places = len(model.X), places_in_cell(size, 2)
     counts = [count]
     while counts[-1] < min(most, n):
@@ -91,9 +95,9 @@ def test_neighbours_are_taken_until_the_rule_holds(center, excess, most):
     counts = [min(c, n) for c in counts]
     assert taken in counts
     for fewer in counts[: counts.index(taken)]:
-        assert depth.contribution(model_of(data, center, fewer), places) > excess
+        assert contribution(depth, model_of(data, center, fewer), places) > excess
     if taken < min(most, n):
-        assert depth.contribution(model, places) <= excess
+        assert contribution(depth, model, places) <= excess
     np.testing.assert_allclose(model.X, nearest_of(data, center)(taken)[0])
 
 
@@ -101,7 +105,8 @@ def test_without_depth_the_number_is_that_of_the_plan():
     data = training()
     for count, expected in ((40, 40), (10_000, len(data.X))):
         plan = Plan(KERNEL, None, None, count=count)
-        assert len(fit_cell(plan, None, nearest_of(data, np.zeros(2)), len(data.X), 0.5).X) == expected
+        (model,) = fit_cells(plan, None, data, np.zeros((1, 2)), np.array([0.5]))
+        assert len(model.X) == expected
 
 
 def test_more_are_taken_where_the_nearest_are_all_on_one_side():
@@ -122,7 +127,7 @@ def test_cells_together_are_as_each_alone():
     models = fit_cells(plan, depth, data, centers, sizes)
     assert len({len(model.X) for model in models}) > 1
     for model, center, size in zip(models, centers, sizes, strict=True):
-        alone = fit_cell(plan, depth, nearest_of(data, center), len(data.X), size)
+        (alone,) = fit_cells(plan, depth, data, center[None], np.array([size]))
         np.testing.assert_allclose(model.X, alone.X, atol=1e-12)
         np.testing.assert_allclose(model.factor.lower, alone.factor.lower, atol=1e-9)
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+from functools import partial
 from math import gamma, pi
 
 import numpy as np
@@ -6,13 +8,15 @@ import pytest
 from nearfield import metrics
 from nearfield.features import taylor
 from nearfield.kernels import Kernel
-from nearfield.local import probes
+from nearfield.local import blending, probes, references, thinning
 from nearfield.local.choices import Candidate
 from nearfield.local.features import LocalFeatures
+from nearfield.local.model import fit_one, mean_and_variance
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.one_center import make_subsets
 from nearfield.local.plan import Plan, kernel_cost
-from nearfield.local.probes import NeighbourhoodSample, cell_radius, make_neighbourhoods, uniform_in_cell
+from nearfield.local.probes import cell_radius, make_neighbourhoods, uniform_in_cell
+from nearfield.local.thinning import NeighbourhoodSample
 from nearfield.solvers.kernel_space import KernelSpace
 
 KERNEL = Kernel.gaussian(1.0, 1.3)
@@ -62,7 +66,7 @@ def test_a_neighbourhood_is_what_lies_around_a_training_point_set_aside(d):
 
 
 def test_probes_are_among_the_rows_given(monkeypatch):
-    monkeypatch.setattr(probes, "MAX_AVERAGES", 1200)
+    monkeypatch.setattr(thinning, "MAX_AVERAGES", 1200)
     data = training(n=2000)
     rows = np.arange(0, 2000, 4)
     set_aside = []
@@ -192,7 +196,7 @@ def test_the_divergence_of_a_candidate_is_that_of_its_model_at_the_probes_of_the
         inside = in_cube(probes, neighbourhood, 1.2)
         several += inside.sum() > 1
         Z, test = sample.X[near] - center, probes[inside] - center
-        y, noise = sample.y[near, :-1], sample.noise[near]
+        y, noise = sample.y[near], sample.noise[near]
         if features is None:
             K, k, prior = KERNEL(Z, Z), KERNEL(test, Z), 1.3
         else:
@@ -210,6 +214,109 @@ def test_the_divergence_of_a_candidate_is_that_of_its_model_at_the_probes_of_the
     assert several > 1
 
 
+def test_cells_beside_their_own_share_the_probes_where_predictions_are_blended():
+    features = LocalFeatures.of(KERNEL, (taylor.sample(2, 5),))
+    candidate = Candidate(0.8, Plan(KERNEL, 2.0, features), "")
+    made = neighbourhoods_of(training(n=1000), n=6)
+    several = 0
+    for neighbourhood, value in zip(made, probes.divergences(made, candidate, True), strict=True):
+        sample, side = neighbourhood.sample, 2 * 0.8 / 2**0.5
+        asked = neighbourhood.asked(candidate, True)
+        steps = side * np.array([(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)])
+        middles = neighbourhood.middle_of_cell(0.8) + steps
+        boxes = [sample.X[(np.abs(sample.X - middle) <= side / 2).all(axis=1)] for middle in middles]
+        centers = np.array([0.5 * (own.min(axis=0) + own.max(axis=0)) for own in boxes if len(own)])
+        places = neighbourhood.probes[asked.probes]
+        weights = blending.weights_by_distance(np.linalg.norm(places[:, None] - centers, axis=2))
+        several += (weights > 0).sum() > len(places)
+        mean, variance = 0.0, 0.0
+        for center, weight in zip(centers, weights.T, strict=True):
+            near = np.linalg.norm(sample.X - center, axis=1) <= 2.0
+            model = fit_one(candidate.plan, sample.X[near] - center, sample.y[near], sample.noise[near])
+            its_mean, its_variance = mean_and_variance(candidate.plan, model, places - center)
+            mean, variance = mean + weight[:, None] * its_mean, variance + weight * its_variance
+        noise = neighbourhood.probe_noise[asked.probes]
+        reference = neighbourhood.mean[asked.probes], neighbourhood.variance[asked.probes] + noise
+        kl = [metrics.kl_divergence(mean[:, j], variance + noise, reference[0][:, j], reference[1]) for j in (0, 1)]
+        np.testing.assert_allclose(value, np.mean(kl), rtol=1e-6)
+    assert several > 3
+
+
+@pytest.mark.parametrize("blended", [False, True])
+def test_places_in_gaps_are_served_by_the_centres_that_the_data_get_or_by_a_cell_that_is_opened(blended):
+    data = training(n=300)
+    data = TrainingSet.of(data.X[data.X[:, 0] > 2.5], data.y[data.X[:, 0] > 2.5, :-1], data.noise[data.X[:, 0] > 2.5])
+    candidate, near, far = Candidate(0.9, Plan(KERNEL, 2.0, None), ""), [3.1, 4.2], [1.0, 4.0]
+    placement = data.grid(0.9)
+    made = probes.gap_neighbourhoods(
+        KERNEL, data, np.array([near, far]), 4.0, 1, np.random.RandomState(0), tolerance=0.0, n_drawn=0
+    )
+    served, alone = (each.asked(candidate, blended) for each in made)
+    distances = np.linalg.norm(placement.centers - near, axis=1)
+    expected = blending.weights_by_distance(distances[None])[0] if blended else distances == distances.min()
+    for center, weight in zip(placement.centers - near, expected, strict=True):
+        own = np.all(np.abs(served.centers - center) < 1e-9, axis=1)
+        assert own.any() or weight == 0
+        np.testing.assert_allclose(served.weights[0, own].sum(), weight)
+    middle = placement.lattice.middles(placement.lattice.cells(np.array([far])))
+    np.testing.assert_allclose(alone.centers, middle - far)
+    assert alone.weights.tolist() == [[1.0]]
+
+
+# ---- draws of the process ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("radius", [None, 4.0])
+def test_draws_have_the_covariance_of_the_process(radius):
+    """From the columns of unit matrices come those of a root of the covariance, kernel space or features."""
+    data = training(n=400, d=1, width=3.0)
+    sample, places = NeighbourhoodSample.of(data.X - 1.5, data.y[:, 1:2], data.noise), np.array([[0.1], [-0.4]])
+    reference = partial(references.exactly, KERNEL, tolerance=0.0)
+    if radius is not None:
+        reference = references.reference_within(KERNEL, radius, 1, 0.0)
+    sizes = []
+
+    def draw(n):  # features have numbers of their own, those of the noise come last
+        sizes.append(n)
+        columns = np.zeros((n, 400 if radius is None else 500))
+        columns[:, :n] = np.eye(n) if len(sizes) == 1 else 0.0
+        if len(sizes) == 2:
+            columns[:, sizes[0] : sizes[0] + n] = np.eye(n)
+        return columns
+
+    mean, _, drawn = reference(sample, places, draw)
+    assert len(sizes) == (1 if radius is None else 2)
+    K = KERNEL(sample.X, sample.X) + np.diag(sample.noise)
+    np.testing.assert_allclose(drawn @ drawn.T, K, atol=1e-6)
+    weights = np.linalg.solve(K, KERNEL(sample.X, places))
+    np.testing.assert_allclose(mean, weights.T @ np.concatenate([sample.y, drawn], axis=1), atol=1e-5)
+
+
+def test_half_of_a_divergence_is_that_of_draws():
+    data = training(n=800)
+    rows, candidate = np.arange(800), Candidate(1.0, Plan(KERNEL, 1.5, None), "")
+    (with_draws,) = make_neighbourhoods(KERNEL, data, rows, 3.0, 1, 1, np.random.RandomState(0), n_drawn=3)
+    (without,) = make_neighbourhoods(KERNEL, data, rows, 3.0, 1, 1, np.random.RandomState(0))
+    y = with_draws.sample.y
+    assert y.shape[1] == with_draws.mean.shape[1] == 5
+    drawn = replace(with_draws, sample=replace(with_draws.sample, y=y[:, 2:]), mean=with_draws.mean[:, 2:], n_drawn=0)
+    expected = 0.5 * (without.divergence(candidate) + drawn.divergence(candidate))
+    np.testing.assert_allclose(with_draws.divergence(candidate), expected)
+
+
+def test_single_precision_does_for_the_tolerance():
+    (single,), (double,) = (
+        make_neighbourhoods(KERNEL, training(), np.arange(600), 5.0, 1, 1, np.random.RandomState(0), tolerance, 2)
+        for tolerance in (1e-4, 1e-6)
+    )
+    np.testing.assert_allclose(single.sample.y, double.sample.y, atol=1e-4)
+    np.testing.assert_allclose(single.mean[:, 2:], double.mean[:, 2:], atol=1e-4)
+    assert not np.array_equal(single.mean, double.mean)
+    noise = single.probe_noise
+    kl = metrics.kl_divergence(single.mean[:, 1], single.variance + noise, double.mean[:, 1], double.variance + noise)
+    assert kl.max() < 1e-8
+
+
 def test_a_candidate_with_the_whole_neighbourhood_has_no_divergence():
     for neighbourhood in neighbourhoods_of(training(n=300)):
         candidate = Candidate(1.0, Plan(KERNEL, None, None), "")
@@ -220,12 +327,12 @@ def test_a_candidate_with_the_whole_neighbourhood_has_no_divergence():
 
 
 def thinned(data):
-    return probes.thinned(NeighbourhoodSample.of(data.X, data.y, data.noise), np.random.RandomState(0))
+    return thinning.thinned(NeighbourhoodSample.of(data.X, data.y, data.noise), np.random.RandomState(0))
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_averaged_points_keep_the_weight_of_the_data(monkeypatch, d):
-    monkeypatch.setattr(probes, "MAX_ROWS", 150)
+    monkeypatch.setattr(thinning, "MAX_ROWS", 150)
     data = training(n=2000, d=d, width=3.0)
     sample = thinned(data)
     assert 40 < len(sample.X) <= 150
@@ -238,7 +345,7 @@ def test_averaged_points_keep_the_weight_of_the_data(monkeypatch, d):
 
 
 def test_averaging_hardly_changes_the_exact_process(monkeypatch):
-    monkeypatch.setattr(probes, "MAX_ROWS", 400)
+    monkeypatch.setattr(thinning, "MAX_ROWS", 400)
     data = training(n=1500, width=4.0)
     sample = thinned(data)
     test = np.random.RandomState(1).uniform(0.5, 3.5, (50, 2))
@@ -250,7 +357,7 @@ def test_averaging_hardly_changes_the_exact_process(monkeypatch):
 
 
 def test_equal_points_are_averaged_to_one(monkeypatch):
-    monkeypatch.setattr(probes, "MAX_ROWS", 100)
+    monkeypatch.setattr(thinning, "MAX_ROWS", 100)
     y = np.arange(500.0)
     sample = thinned(TrainingSet.of(np.ones((500, 2)), y[:, None], np.full(500, 0.5)))
     assert sample.X.shape == (1, 2)
@@ -269,7 +376,7 @@ def test_few_points_are_left_alone():
 
 
 def test_a_random_subset_knows_how_many_points_there_are_but_is_no_average(monkeypatch):
-    monkeypatch.setattr(probes, "MAX_ROWS", 150)
+    monkeypatch.setattr(thinning, "MAX_ROWS", 150)
     data = training(n=2000, d=5)
     sample = thinned(data)
     kept = sample.y[:, 0].astype(int)
@@ -283,7 +390,7 @@ def test_a_random_subset_knows_how_many_points_there_are_but_is_no_average(monke
 @pytest.mark.parametrize("d", [2, 5])
 def test_thinned_neighbourhoods_are_solved_on_the_side_that_their_points_will_be(monkeypatch, d):
     """What is left of a dense neighbourhood is fewer than the features, and kernel space would flatter them."""
-    monkeypatch.setattr(probes, "MAX_ROWS", 100)
+    monkeypatch.setattr(thinning, "MAX_ROWS", 100)
     data = training(n=1500, d=d, width=1.5)
     features = LocalFeatures.of(KERNEL, (taylor.sample(d, 12 if d == 2 else 3),))
     either, features_only, kernel_only = (
@@ -338,7 +445,7 @@ def test_averages_of_points_on_a_sheet_are_as_many_as_may_be(d):
     rng = np.random.RandomState(0)
     X = np.column_stack([rng.uniform(-5, 5, (20_000, d - 1)), np.zeros(20_000)])
     sample = thinned(TrainingSet.of(X, np.ones((20_000, 1)), np.full(20_000, 0.1)))
-    assert probes.MAX_AVERAGES / 2 <= len(sample.X) <= probes.MAX_AVERAGES
+    assert thinning.MAX_AVERAGES / 2 <= len(sample.X) <= thinning.MAX_AVERAGES
     assert sample.counts.sum() == 20_000
 
 

@@ -9,6 +9,7 @@ over all multi-indices `a`. Those of total degree up to `p` give the series trun
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import comb
 from typing import Any
 
@@ -53,6 +54,7 @@ def n_monomials(n_variables: int, degree: int) -> int:
     return comb(n_variables + degree, degree)
 
 
+@lru_cache(maxsize=64)  # fits to the same tolerance ask for the same ones again and again
 def sample(n_variables: int, degree: int) -> TaylorMap:
     """All monomials of total degree up to `degree` in `n_variables` variables."""
     D = n_monomials(n_variables, degree)

@@ -8,27 +8,29 @@ measured at probes, as in `by_radius`, near the data and in their gaps.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from ..common import memory
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
-from ..solvers.kernel_space import KernelSpace
 from . import graded
 from .choices import ALWAYS_EXACT_UP_TO, Candidate, Choice, Request, Trial, without_measuring
-from .depth import Depth, fit_cell, fit_cells
+from .depth import Depth, fit_cells
+from .ensemble import runs_of
 from .gaps import MAX_COLUMNS
 from .measurements import Measurements
 from .neighbourhoods import TrainingSet, metrics_of
 from .plan import Plan, kernel_cost
-from .probes import Cell, NeighbourhoodSample, ProbeNeighbourhood
-from .quick_whitening import serves
+from .probes import Cell, ProbeNeighbourhood, kl_of_observations
+from .references import exactly, nothing_drawn, whitened
+from .thinning import NeighbourhoodSample
 
 COUNTS = (30, 50, 75, 100, 150, 200, 300, 400, 600, 800)
 MOST_POINTS = (400, 800, 1600)  # of the reference around a probe: more where twice the neighbours found are not in it
@@ -41,7 +43,6 @@ PER_MODEL = 1e6  # operations worth of calls
 NEIGHBOURHOODS, PROBES = 48, 3  # among the data
 PLACES, FEWEST_NAMED = 128, 24  # elsewhere
 CELLS_AT_ONCE = 4  # in gaps, that a thread takes
-SINGLE_FROM = 1e-5  # tolerance, from where on references may be in single precision
 
 
 def choose(
@@ -104,7 +105,7 @@ class NearestNeighbourhood(ProbeNeighbourhood):
     locate : callable
         See `Locate`.
     answers : dict
-        Means (m, k + 1) and variances (m,) at the probes by the candidates measured so far.
+        Means (m, k) and variances (m,) at the probes by the candidates measured so far.
     """
 
     origin: Floats
@@ -123,22 +124,15 @@ class NearestNeighbourhood(ProbeNeighbourhood):
         for i, (middle, in_cell) in enumerate(zip(located.middles, located.n_points, strict=True)):
             yield Cell(middle - self.origin, np.array([i]), float(in_cell))
 
-    @cached_property
-    def _orders(self) -> dict[bytes, Integers]:
-        return {}
-
-    def _order(self, candidate: Candidate, middle: Floats) -> Integers:
-        """Rows in the order in which they are taken for neighbours of a place."""
-        key = middle.tobytes()
-        if key not in self._orders:
-            units = metrics_of(candidate.plan.kernel) if candidate.near is None else [np.ones(len(middle))]
-            distances = [np.sum(((self.sample.X - middle) / unit) ** 2, axis=1) for unit in units]
-            order = np.argsort(distances[0], kind="stable")
-            if len(units) > 1:
-                ranks = [np.argsort(np.argsort(each, kind="stable"), kind="stable") for each in distances]
-                order = np.argsort(np.min(ranks, axis=0), kind="stable")
-            self._orders[key] = order
-        return self._orders[key]
+    def nearest(self, candidate: Candidate, middles: Floats) -> Integers:
+        """Rows that are the neighbours of places (m, d) relative to the first probe: (m, count)."""
+        X, count = self.sample.X, candidate.plan.count
+        units = metrics_of(candidate.plan.kernel) if candidate.near is None else [np.ones(X.shape[1])]
+        orders = [np.argsort(cdist(middles / unit, X / unit), axis=1, kind="stable") for unit in units]
+        if len(units) > 1:
+            ranks = np.min([np.argsort(order, axis=1, kind="stable") for order in orders], axis=0)
+            orders = [np.argsort(ranks, axis=1, kind="stable")]
+        return orders[0][:, :count]
 
     def cost(self, candidate: Candidate) -> float:
         """See `ProbeNeighbourhood`; each model costs something of its own."""
@@ -147,27 +141,30 @@ class NearestNeighbourhood(ProbeNeighbourhood):
         return float(np.mean(_cost(candidate.plan.kernel.n_scales, n, self._located(candidate).n_points)))
 
     def divergence(self, candidate: Candidate, blended: bool = False) -> float:  # noqa: ARG002
-        """See `ProbeNeighbourhood`; cells take as many neighbours as their depth asks for."""
-        key = key_of(candidate)
-        if key not in self.answers:
-            self.answers[key] = self._asked(candidate)
-        mean, variance = self.answers[key]
-        mean = self.mean if candidate.exact_mean else mean
-        return float(np.mean(self._divergences(np.arange(len(mean)), mean, variance)))
+        """See `ProbeNeighbourhood`; as deep as the plan says."""
+        if key_of(candidate) not in self.answers:
+            ask([self], candidate, 0.0)
+        mean, variance = self.answers[key_of(candidate)]
+        mean = self.mean if candidate.exact_mean else mean[:, : self.mean.shape[1]]
+        return float(np.mean(kl_of_observations(mean, variance, self.mean, self.variance, self.probe_noise)))
 
-    def _asked(self, candidate: Candidate) -> tuple[Floats, Floats]:
-        sample, located = self.sample, self._located(candidate)
-        mean, variance = np.empty_like(self.mean), np.empty_like(self.variance)
-        for i, (middle, half) in enumerate(zip(located.middles - self.origin, located.halves, strict=True)):
-            order = self._order(candidate, middle)
+    def asked_of_cells(self, candidate: Candidate) -> tuple[Floats, ...]:
+        """Points (m, n, d), targets (m, n, k), noise (m, n) and places (m, 1, d) of the model of each probe's cell."""
+        middles = self._located(candidate).middles - self.origin
+        rows, sample = self.nearest(candidate, middles), self.sample
+        places = (self.probes - middles)[:, None]
+        return sample.X[rows] - middles[:, None], sample.y[rows], sample.noise[rows], places
 
-            def nearest(count: int, order: Integers = order, middle: Floats = middle) -> tuple[Floats, Floats, Floats]:
-                near = order[:count]
-                return sample.X[near] - middle, sample.y[near], sample.noise[near]
 
-            model = fit_cell(candidate.plan, candidate.depth, nearest, len(order), half)
-            mean[i : i + 1], variance[i : i + 1] = model.mean_and_variance(self.probes[i : i + 1] - middle)
-        return mean, variance
+def ask(probed: list[NearestNeighbourhood], candidate: Candidate, tolerance: float) -> None:
+    """Put the answers of a candidate at the probes into some neighbourhoods."""
+    asked = [each.asked_of_cells(candidate) for each in probed]
+    X, y, noise, places = (np.concatenate(arrays) for arrays in zip(*asked, strict=True))
+    halves, _ = whitened(candidate.plan.kernel, X, y, noise, places, tolerance)
+    mean = np.concatenate([half @ targets.T for half, targets in halves])
+    variance = (candidate.plan.kernel.variance - np.array([np.sum(half**2) for half, _ in halves])).clip(min=0.0)
+    for each, own in zip(probed, runs_of([each.n_probes for each in probed]), strict=True):
+        each.answers[key_of(candidate)] = mean[own], variance[own]
 
 
 def key_of(candidate: Candidate) -> Any:
@@ -210,6 +207,14 @@ class NumberSearch(Measurements):
             return self._neighbourhoods(named)
         chosen = self.rng.choice(self.probe_rows[group], NEIGHBOURHOODS, replace=False)
         return self._neighbourhoods(self.data.X[chosen], chosen, self.probe_rows[group])
+
+    def divergences(self, candidate: Candidate, probed: Sequence[Any], blended: bool) -> Floats:
+        """See `Measurements`."""
+        new = [each for each in probed if key_of(candidate) not in each.answers]
+        at_once = max(CELLS_AT_ONCE * COUNTS[-1] // (candidate.plan.count or 1), 1)
+        batches = memory.batches(len(new), at_once)
+        thread_map(lambda batch: ask(new[batch], candidate, self.request.tolerance), batches, self.n_jobs)
+        return np.array([each.divergence(candidate, blended) for each in probed])
 
     def search_gaps(self, candidate: Candidate) -> tuple[Candidate, Trial | None]:
         """See `Measurements`; cells are made to take more neighbours where that is not enough."""
@@ -273,8 +278,9 @@ class NumberSearch(Measurements):
             return self.closest()
         others = [self._candidate(count, size) for count in counts[low : low + 3] for size in (1, 0)]
         for candidate in sorted(others, key=self._likely_cost):
-            if self.cost(candidate) < best.cost:
-                trial = self.measure(candidate)
+            cost = self.cost(candidate)
+            if cost < best.cost:
+                trial = self.measure(candidate, cost)
                 if self.meets(trial):
                     return trial
         return best
@@ -352,13 +358,11 @@ class NumberSearch(Measurements):
         drawn = thread_map(draw, range(len(origins)), self.n_jobs)
         ends = np.cumsum([0, *(len(places) for places, _, _ in drawn)])
         locate = locator(self.kernel, data, np.concatenate([data.X[:0], *(places for places, _, _ in drawn)]))
-        single = self.request.tolerance >= SINGLE_FROM and serves(self.kernel, data.noise)
 
         def solve(i: int) -> NearestNeighbourhood:
             places, noise, near = drawn[i]
-            sample = NeighbourhoodSample.of(data.X[near] - origins[i], data.y[near], data.noise[near])
-            given = (data.y[near], data.noise[near], places - origins[i])
-            answers = reference(self.kernel, sample.X, *given, np.float32 if single else np.float64)
+            sample = NeighbourhoodSample.of(data.X[near] - origins[i], data.y[near, :-1], data.noise[near])
+            answers = exactly(self.kernel, sample, places - origins[i], nothing_drawn, self.request.tolerance)[:2]
             return NearestNeighbourhood(
                 sample,
                 places - origins[i],
@@ -371,15 +375,3 @@ class NumberSearch(Measurements):
             )
 
         return thread_map(solve, range(len(origins)), self.n_jobs)
-
-
-def reference(
-    kernel: Kernel, X: Floats, y: Floats, noise: Floats, places: Floats, dtype: type[np.floating[Any]]
-) -> tuple[Floats, Floats]:
-    """Means (m, k) and variances (m,) at places (m, d) by all of the points (n, d), computed in a precision."""
-    X, y, noise, places = (each.astype(dtype) for each in (X, y, noise, places))
-    factor = KernelSpace.factorise(kernel, X, noise, what="covariance matrix around a probe")
-    half = factor.whiten(np.column_stack([kernel(X, places), y]).T.copy().T, overwrite=True).astype(np.float64)
-    of_places, of_targets = half[:, : len(places)], half[:, len(places) :]
-    variance = (kernel.variance - np.sum(of_places**2, axis=0)).clip(min=0.0)
-    return of_places.T @ of_targets, variance

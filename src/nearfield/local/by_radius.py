@@ -7,12 +7,14 @@ single centre.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
+from ..common import memory
+from ..common.threads import n_threads, thread_map
 from ..common.types import Booleans, Floats
 from ..features import taylor
 from ..kernels import Kernel
@@ -22,9 +24,11 @@ from .measurements import Measurements
 from .neighbourhoods import TrainingSet
 from .one_center import OneCenterSearch, maclaurin_features
 from .plan import Plan, kernel_cost, moments_cost
-from .probes import MAX_AVERAGES, ProbeNeighbourhood, cell_radius, gap_neighbourhoods, make_neighbourhoods
+from .probes import ProbeNeighbourhood, cell_radius, divergences, gap_neighbourhoods, make_neighbourhoods
+from .thinning import MAX_AVERAGES
 
 MAX_FEATURES = 1300
+FEW_FEATURES = 200  # of a candidate, up to which it is measured in no time
 RADII = (1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.25, 3.5, 3.75, 4.0, 4.25, 4.5, 4.75, 5.0, 5.5, 6.0, 6.5, 7.0, 7.5, 8.0)
 FIRST = 0.25  # and as much more as the tolerance has digits: the radius that is tried first
 MEASURED = 150  # neighbourhoods that a choice takes, about
@@ -32,8 +36,9 @@ EVEN = 0.97  # harmonic mean of the sizes of neighbourhoods over the mean, where
 BLENDED_SHARE = 0.75  # see `Measurements.share`: centres measured one by one are farther off than blended ones
 STEP = 0.17  # powers of ten that the divergence falls by from one of the radii to the next, about
 RATIO, RICHNESS = 0.6, 1.1  # of spacing and radius, of degree and squared radius, that are seldom far from the best
-LEAST, MOST = 24, 96  # neighbourhoods that choose
-GAPS = 48  # places in gaps that are measured
+LEAST, MOST = 12, 48  # neighbourhoods that choose
+DRAWN = 4  # draws of the process that are targets, beside those there are
+GAPS = 24  # places in gaps that are measured
 LACK = 1e-4  # share of a long scale's variance that its features may lack at the end of the neighbourhood
 
 
@@ -125,6 +130,7 @@ class RadiusSearch(Measurements):
         self.gap_share = 1.0  # of the tolerance that the figure with them may take up
         if self.request.exact_mean:  # most of the work is done by then: variances may as well be safe
             self.share, self.gap_share = 0.4, 0.5
+        self.step = 2 * STEP if self.request.exact_mean else STEP  # errors of variances count squared
 
     def make_probed(self, group: int) -> list[ProbeNeighbourhood]:
         """See `Measurements`."""
@@ -139,13 +145,25 @@ class RadiusSearch(Measurements):
             if is_even and self.request.blend and not self.request.exact_mean:
                 self.share, self.gap_errors = BLENDED_SHARE, 1.5
         share = self._shares[self.radius]
-        n = int(np.clip(24_000 / (share * self.n_samples), LEAST, MOST)) * (
+        n = int(np.clip(12_000 / (share * self.n_samples), LEAST, MOST)) * (
             1 if group == 0 or self.request.blend else 2
         )
-        surface = {} if self.request.onto is None else {"onto": self.request.onto}
-        return self.make(
-            self.kernel, self.data, self.probe_rows[group], self.radius, n, self.n_jobs, self.rng, **surface
-        )
+        given = (self.kernel, self.data, self.probe_rows[group], self.radius, n, self.n_jobs, self.rng)
+        return self.make(*given, tolerance=self.request.tolerance, n_drawn=self.n_drawn, onto=self.request.onto)
+
+    @property
+    def n_drawn(self) -> int:
+        """Draws of the process that are further targets; none where only variances are measured."""
+        return 0 if self.request.exact_mean else DRAWN
+
+    def divergences(self, candidate: Candidate, probed: Sequence[Any], blended: bool) -> Floats:
+        """See `Measurements`."""
+        features = candidate.plan.features
+        # Where each takes a fraction of a millisecond, threads would but wait for each other's turn in Python.
+        n_jobs = 1 if features is not None and features.n_components <= FEW_FEATURES else self.n_jobs
+        batches = memory.batches(len(probed), -(-len(probed) // n_threads(n_jobs)))
+        given = (candidate, blended, self.request.tolerance)
+        return np.concatenate(thread_map(lambda batch: divergences(probed[batch], *given), batches, n_jobs))
 
     # ---- candidates ----------------------------------------------------------------------------------------------
 
@@ -205,55 +223,69 @@ class RadiusSearch(Measurements):
             self.probed = self.make_probed(0)
         if best is not None and self.meets(best):
             for candidate in self._variations(best):
-                if candidate is not None and self.cost(candidate) < best.cost:
-                    trial = self.measure(candidate)
+                cost = np.inf if candidate is None else self.cost(candidate)
+                if candidate is not None and cost < best.cost:
+                    trial = self.measure(candidate, cost)
                     if self.meets(trial):
                         best = trial
         return best
 
     def larger(self, candidate: Candidate) -> Iterator[Candidate]:
         """See `Measurements`."""
-        radius = candidate.plan.radius
-        while self.request.radius is None and radius is not None and radius + 0.25 <= self.radius:
-            radius += 0.25
-            wider = self.candidate(self._spacing(radius), radius, RICHNESS)
-            if wider is None:
-                return
+        while (wider := self._wider(candidate, 1)) is not None and (wider.plan.radius or 0.0) <= self.radius:
             yield wider
+            candidate = wider
+
+    def _wider(self, candidate: Candidate, steps: int) -> Candidate | None:
+        """Candidate with a radius that is larger by so many quarters; None where there is none."""
+        if self.request.radius is not None or candidate.plan.radius is None:
+            return None
+        radius = candidate.plan.radius + 0.25 * steps
+        return self.candidate(self._spacing(radius), radius, RICHNESS) if radius <= RADII[-1] else None
 
     def search_gaps(self, candidate: Candidate) -> tuple[Candidate, Trial | None]:
         """See `Measurements`."""
         places = self.places.in_gaps(GAPS, self.rng) if self.make is make_neighbourhoods else self.data.X[:0]
         if len(places) == 0:
             return candidate, None
-        probed = gap_neighbourhoods(self.kernel, self.data, places, self.radius, self.n_jobs, self.rng)
-        trial = self.measure_at(candidate, probed)
-        for wider in self.dearer_ones(candidate, self.cost(candidate)):
-            if trial.divergence + self.gap_errors * trial.error <= self.gap_share * self.request.tolerance:
+        probed = self._in_gaps(places)
+        trial, limit = self.measure_at(candidate, probed), self.gap_share * self.request.tolerance
+        while trial.divergence + self.gap_errors * trial.error > limit:
+            steps = max(int(np.log10(trial.divergence / limit) / self.step), 1)
+            wider = self._wider(trial.candidate, steps)
+            if wider is None:
                 break
+            if (wider.plan.radius or 0.0) > self.radius - 0.5:  # too small to judge
+                self.radius += 2.0
+                probed = self._in_gaps(places)
             trial = self.measure_at(wider, probed)
-        if trial.candidate is not candidate:
-            self.measure(trial.candidate)
         return trial.candidate, trial
+
+    def _in_gaps(self, places: Floats) -> list[ProbeNeighbourhood]:
+        given = (self.kernel, self.data, places, self.radius, self.n_jobs, self.rng)
+        return gap_neighbourhoods(*given, self.request.tolerance, self.n_drawn)
 
     def _smallest_radius(self) -> Trial | None:
         """Cheapest trial down to the smallest radius at which the plain family meets the tolerance, or the closest.
 
         Each trial tells about where to go on, within what those before have left.
         """
-        family = [c for r in RADII if r <= self.radius - 0.5 and (c := self.candidate(self._spacing(r), r, RICHNESS))]
-        low, high = 0, len(family) - 1
+        low, high = 0, int(np.searchsorted(RADII, self.radius - 0.5, side="right")) - 1
         best: Trial | None = None
         guess = int(np.searchsorted(RADII, FIRST + _digits(self.request)))
         while low <= high:
             at = int(np.clip(guess, low, high))
-            trial = self.measure(family[at])
+            candidate = self.candidate(self._spacing(RADII[at]), RADII[at], RICHNESS)
+            if candidate is None:  # as are all larger ones
+                high = at - 1
+                continue
+            trial = self.measure(candidate)
             if self.meets(trial):
                 best, high = trial, at - 1
             else:
                 low = at + 1
             excess = (trial.divergence + self.n_errors * trial.error) / (self.share * self.request.tolerance)
-            steps = np.log10(max(excess, 1e-12)) / STEP
+            steps = np.log10(max(excess, 1e-12)) / self.step
             guess = at + int(np.ceil(steps) if steps > 0 else np.floor(steps))
         if best is None:
             return self.closest()

@@ -150,9 +150,14 @@ def _keys(rows: Integers) -> Integers | None:
 def middles_of_groups(X: Floats, owner: Integers, n_groups: int) -> Floats:
     """Middle of the bounding box of each group of points: nearer to them than the middle of their cell."""
     order = np.argsort(owner, kind="stable")
-    starts = np.searchsorted(owner[order], np.arange(n_groups))
-    low, high = np.minimum.reduceat(X[order], starts), np.maximum.reduceat(X[order], starts)
-    result: Floats = 0.5 * (low + high)
+    return middles_of_boxes(X[order], np.searchsorted(owner[order], np.arange(n_groups)))
+
+
+def middles_of_boxes(X: Floats, starts: Integers) -> Floats:
+    """The same for groups of points that are one after the other, and start at some rows."""
+    if len(starts) == 0:
+        return X[:0]
+    result: Floats = 0.5 * (np.minimum.reduceat(X, starts) + np.maximum.reduceat(X, starts))
     return result
 
 
@@ -258,6 +263,5 @@ def place(
         return Placement(greedy_net(X, spacing, rng), spacing, lattice)
     cells = lattice.cells(X)
     order, starts = sorted_groups(cells)
-    points = X.take(order, axis=0)
-    middles = 0.5 * (np.minimum.reduceat(points, starts) + np.maximum.reduceat(points, starts))
+    middles = middles_of_boxes(X.take(order, axis=0), starts)
     return Placement(middles, spacing, lattice, cells[order[starts]])

@@ -8,10 +8,8 @@ doubled. The expected KL divergence is half the excess over the variance of an o
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
-from typing import TypeAlias
 
 import numpy as np
 
@@ -25,9 +23,6 @@ from .neighbourhoods import TrainingSet
 from .plan import Plan
 
 ROUNDING = 1e-13  # of squared distances, times the points: what noise must be larger than
-
-Nearest: TypeAlias = Callable[[int], tuple[Floats, Floats, Floats]]
-"""So many nearest points relative to the centre, (n, d), targets (n, k + 1) and noise (n,), the nearest first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,12 +92,11 @@ class Depth:
         """What a contribution that is left out does: to the mean by as much, to the variance by its square."""
         return contribution**2 if self.variance_only else contribution
 
-    def contribution(self, model: CellModel, places: Floats) -> float:
-        """Nats that the farther half of the points of a model contributes, the most at any of the places (m, d)."""
-        return float(self.contributions(model.kernel, model.X[None], [model.factor], places[None])[0])
-
     def contributions(self, kernel: Kernel, X: Floats, factors: list[Cholesky], places: Floats) -> Floats:
-        """The same for models of points (C, n, d), in the order of their distances, at places (C, m, d)."""
+        """Nats that the farther half of points (C, n, d), in the order of their distances, contributes: (C,).
+
+        That is the most at any of the places (C, m, d).
+        """
         if places.shape[1] == 0:
             return np.zeros(len(X))
         squares = kernel(X, places)
@@ -115,28 +109,10 @@ class Depth:
         return result
 
 
-def fit_cell(plan: Plan, depth: Depth | None, nearest: Nearest, n: int, size: float) -> CellModel:
-    """Model of one cell of half diagonal `size`, with as many of the `n` points as it needs."""
-    count = plan.count or 1
-    while True:
-        Z, y, noise = nearest(min(count, n))
-        factor = KernelSpace.factorise(plan.kernel, Z, noise, what="covariance matrix of a neighbourhood")
-        assert isinstance(factor, Cholesky)
-        model = CellModel(plan.kernel, Z, y, factor)
-        if depth is None or count >= n:
-            return model
-        contribution = depth.contribution(model, places_in_cell(size, Z.shape[1]))
-        if contribution <= depth.excess:
-            return model
-        if count >= depth.most:
-            return replace(model, lacking=depth.nats(contribution))
-        count = min(2 * count, depth.most)
-
-
 def fit_cells(plan: Plan, depth: Depth | None, data: TrainingSet, centers: Floats, sizes: Floats) -> list[CellModel]:
     """Models of graded cells around centres (C, d), with half diagonals (C,): each with the neighbours it needs.
 
-    It does what `fit_cell` does, for all cells side by side that take the same number of neighbours.
+    All cells that take the same number of neighbours are made side by side.
     """
     models: dict[int, CellModel] = {}
     n, d, count, todo = len(data.X), data.X.shape[1], plan.count or 1, np.arange(len(centers))

@@ -8,14 +8,16 @@ from functools import cached_property
 
 import numpy as np
 
+from ..common.memory import batches
 from ..common.types import Booleans, Floats
 from .neighbourhoods import TrainingSet
 
 MAX_COLUMNS = 3  # beyond, nearly every place between two points is far from all
-TYPICAL = 2000  # points whose distances to their neighbours tell what is usual
+TYPICAL = 1000  # points whose distances to their neighbours tell what is usual
 FLAT = 0.05  # length scales: standard deviation of the data in a direction in which they hardly extend
 COPIES = 10  # measurements at every place, from where on places are few
 ALIKE = 0.25  # length scales within which other places are like them
+ENOUGH = 3  # times as many gaps as are asked for, among which they are evenly far from the data
 FAR = 0.95  # times the usual distance, beyond which a place is in a gap
 
 
@@ -89,6 +91,14 @@ class Places:
             elif len(flat := self._flat_directions()):
                 # All data are on a line, a sheet or a point: half of the places are off it, by up to two length scales.
                 places[::2] += rng.uniform(-2.0, 2.0, (len(places[::2]), len(flat))) @ flat
-        found = places[self.are_gaps(places)]
-        result: Floats = found[:n]
+        distances, gaps = np.empty(0), np.empty(0, dtype=np.int64)
+        for batch in batches(len(places), 10 * n):  # where gaps are many, there is no need to look at all places
+            distances = np.append(distances, self.data.distances(places[batch]))
+            gaps = np.flatnonzero(distances > FAR * self.usual_distance)
+            if len(gaps) >= ENOUGH * n:
+                break
+        # Near the data and far from them alike: how well a model does there depends on little else.
+        gaps = gaps[np.argsort(distances[gaps], kind="stable")]
+        evenly = ((np.arange(n) + 0.5) * len(gaps) / n).astype(np.int64) if len(gaps) > n else slice(None)
+        result: Floats = places[gaps[evenly]]
         return result

@@ -5,7 +5,7 @@ Some probes choose. What was picked for its figure flatters, so the figure that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from ..common.threads import thread_map
-from ..common.types import Integers
+from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from . import choices
 from .choices import CHEAPEST, CLOSEST, Candidate, Choice, Request, Trial, exact, exact_cost
@@ -22,8 +22,7 @@ from .gaps import Places
 from .neighbourhoods import MANY, TrainingSet
 
 CONFIRMED_SHARE = 0.8  # of the tolerance that a confirmed figure with its error may take up
-FEW_FEATURES = 200  # of a candidate, up to which it is measured in a millisecond
-COSTED = 12  # neighbourhoods that tell what a candidate costs, which varies less than how close it is
+COSTED = 8  # neighbourhoods that tell what a candidate costs, which varies less than how close it is
 CONFIRMATIONS = 3  # sets of probes that a choice is held against, at most
 
 
@@ -93,6 +92,10 @@ class Measurements:
         """Candidates closer to the exact process than all that were measured, the cheapest first."""
         raise NotImplementedError
 
+    def divergences(self, candidate: Candidate, probed: Sequence[Probed], blended: bool) -> Floats:
+        """Divergence of a candidate at each of the probed neighbourhoods; see `Probed`."""
+        return np.array(thread_map(lambda p: p.divergence(candidate, blended), probed, self.n_jobs))
+
     @cached_property
     def places(self) -> Places:
         """Where predictions are asked for."""
@@ -109,23 +112,19 @@ class Measurements:
         return self.n_samples * float(np.mean([p.cost(candidate) for p in self.probed[:COSTED]]))
 
     def measure_at(self, candidate: Candidate, probed: Sequence[Probed]) -> Trial:
-        """Divergence of a candidate at other probes."""
-        cost = self.n_samples * float(np.mean([p.cost(candidate) for p in probed[:COSTED]]))
-        trial = self._measure(candidate, probed, cost, self.request.blend)
+        """Divergence of a candidate at other probes, without a cost."""
+        trial = self._measure(candidate, probed, np.nan, self.request.blend)
         self.trials.pop()  # its figure is not to be held against those of the others
         return trial
 
-    def measure(self, candidate: Candidate) -> Trial:
-        """Divergence and cost of a candidate at the probes that choose."""
-        return self._measure(candidate, self.probed, self.cost(candidate))
+    def measure(self, candidate: Candidate, cost: float | None = None) -> Trial:
+        """Divergence and cost, unless that is known, of a candidate at the probes that choose."""
+        return self._measure(candidate, self.probed, self.cost(candidate) if cost is None else cost)
 
     def _measure(self, candidate: Candidate, probed: Sequence[Probed], cost: float, blended: bool = False) -> Trial:
         if self.request.exact_mean and not candidate.exact_mean:
             candidate = replace(candidate, exact_mean=True)
-        features = candidate.plan.features
-        # Where each takes a millisecond, threads would but wait for each other's turn in Python.
-        n_jobs = 1 if features is not None and features.n_components <= FEW_FEATURES else self.n_jobs
-        values = np.array(thread_map(lambda p: p.divergence(candidate, blended), probed, n_jobs))
+        values = self.divergences(candidate, probed, blended)
         mean = float(values.mean())
         error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
         trial = Trial(
@@ -216,7 +215,7 @@ class Measurements:
                 return trial
         return None
 
-    def dearer_ones(self, candidate: Candidate, cost: float) -> Iterable[Candidate]:
+    def dearer_ones(self, candidate: Candidate, cost: float) -> Iterator[Candidate]:
         """Candidates that cost more: those found to meet the tolerance, the cheapest first, and then larger ones."""
         latest = {id(trial.candidate): trial for trial in self.trials}.values()
         dearer = sorted((t.candidate for t in latest if t.cost > cost and self.meets(t)), key=self.cost)

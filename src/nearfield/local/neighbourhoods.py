@@ -11,6 +11,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 from sklearn.neighbors import KDTree
 
+from ..common.arrays import column_range
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from .cells import MAX_COLUMNS, Cells
@@ -91,6 +92,12 @@ class TrainingSet:
                 if key not in self.indices:
                     self.indices[key] = make()
         return self.indices[key]
+
+    @property
+    def box(self) -> tuple[Floats, Floats]:
+        """Least and largest value of each column, (d,) each."""
+        box: tuple[Floats, Floats] = self._made(b"box", lambda: column_range(self.X))
+        return box
 
     def grid(self, spacing: float) -> Placement:
         """Centres in the cells of a lattice, made once for each spacing."""

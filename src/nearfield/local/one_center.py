@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from .features import LocalFeatures
 from .measurements import Measurements
 from .neighbourhoods import TrainingSet
 from .plan import Plan, feature_cost
-from .probes import NeighbourhoodSample, ProbeNeighbourhood
+from .probes import ProbeNeighbourhood
+from .references import exactly
+from .thinning import NeighbourhoodSample
 
 MACLAURIN_COLUMNS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 SUBSET, SUBSET_PROBES = 3000, 100
@@ -120,8 +123,8 @@ def make_subsets(
 
     def make(size: int) -> ProbeNeighbourhood:
         kept = rest[:size]
-        sample = NeighbourhoodSample.of(data.X[kept] - origin, data.y[kept], data.noise[kept])
-        exact = Plan(kernel, None, None)
+        sample = NeighbourhoodSample.of(data.X[kept] - origin, data.y[kept, :-1], data.noise[kept])
+        exact = partial(exactly, kernel, tolerance=0.0)
         return ProbeNeighbourhood.solved(exact, sample, data.X[probes] - origin, data.noise[probes], directions)
 
     return [make(size) for size in (SUBSET // 2, SUBSET) if size < len(rest)] or [make(len(rest))]

@@ -7,120 +7,32 @@ around a centre whose cell the probe falls into, and compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from math import gamma, pi
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
 from sklearn.utils.random import sample_without_replacement
 
 from .. import metrics
-from ..common.arrays import column_range
 from ..common.threads import thread_map
 from ..common.types import Booleans, Floats, Integers
-from ..features import taylor
 from ..kernels import Kernel
 from . import blending
-from .centers import Lattice, Placement, group_rows
+from .centers import Lattice, middles_of_boxes, sorted_groups
 from .choices import Candidate
-from .features import LocalFeatures
-from .model import mean_and_variance, solve_one
+from .ensemble import runs_of
 from .neighbourhoods import TrainingSet
 from .plan import Plan, kernel_cost
+from .references import Draw, Reference, answers_of_each, nothing_drawn, reference_within
+from .thinning import MAX_AVERAGED_COLUMNS, NeighbourhoodSample, thinned
 
-MAX_ROWS = 1200  # of a neighbourhood around a probe,
-MAX_AVERAGES = 500  # and where they can be averaged, which loses less
-FINER = 20  # times that the cells of averages may be made smaller
-MAX_AVERAGED_COLUMNS = 3  # up to which neighbours are averaged where they are many
 PROBES_PER_NEIGHBOURHOOD = 12
 AROUND = 1.25  # length scales, within which they are
-
-
-@dataclass(frozen=True, eq=False)
-class NeighbourhoodSample:
-    """What is kept of the points of a neighbourhood: all of them, averages, or a random subset.
-
-    Attributes
-    ----------
-    X, y, noise : ndarrays of shape (n, d), (n, k + 1), (n,)
-    counts : ndarray of shape (n,)
-        Each row is the average of so many points, with the noise of an average.
-    n_points : float
-        How many points the neighbourhood really holds: the sum of `counts`, or more where rows are a random subset.
-    """
-
-    X: Floats
-    y: Floats
-    noise: Floats
-    counts: Floats
-    n_points: float
-
-    @classmethod
-    def of(cls, X: Floats, y: Floats, noise: Floats) -> Self:
-        """All points of a neighbourhood."""
-        return cls(X, y, noise, np.ones(len(X)), float(len(X)))
-
-    def points_at(self, rows: Any) -> float:
-        """How many points there really are where some of the rows are, by indices or a mask."""
-        return float(self.counts[rows].sum()) * self.n_points / max(float(self.counts.sum()), 1.0)
-
-    def subset(self, rows: Integers) -> NeighbourhoodSample:
-        """Some of the rows, to stand for all."""
-        return NeighbourhoodSample(self.X[rows], self.y[rows], self.noise[rows], self.counts[rows], self.n_points)
-
-    def around(self, center: Floats, rows: Integers) -> NeighbourhoodSample:
-        """Some of the rows, relative to a centre, to stand for themselves."""
-        return replace(self.subset(rows), X=self.X[rows] - center, n_points=self.points_at(rows))
-
-    def __add__(self, other: NeighbourhoodSample) -> NeighbourhoodSample:
-        return NeighbourhoodSample(
-            np.concatenate([self.X, other.X]),
-            np.concatenate([self.y, other.y]),
-            np.concatenate([self.noise, other.noise]),
-            np.concatenate([self.counts, other.counts]),
-            self.n_points + other.n_points,
-        )
-
-
-def averaged(sample: NeighbourhoodSample, cells: Integers) -> NeighbourhoodSample:
-    """One average for each distinct row of `cells`, shape (n, d), weighted by the inverse noise."""
-    distinct, owner = group_rows(cells)
-    weights = 1 / sample.noise
-    total = np.bincount(owner, weights, len(distinct))
-
-    def average(values: Floats) -> Floats:
-        return np.stack([np.bincount(owner, weights * v, len(distinct)) / total for v in values.T], axis=1)
-
-    counts = np.bincount(owner, sample.counts, len(distinct))
-    return NeighbourhoodSample(average(sample.X), average(sample.y), 1 / total, counts, sample.n_points)
-
-
-def thinned(sample: NeighbourhoodSample, rng: np.random.RandomState) -> NeighbourhoodSample:
-    """Not too many rows: averages over small cells, or a random subset where there are too many columns."""
-    n, d = sample.X.shape
-    most = MAX_ROWS if d > MAX_AVERAGED_COLUMNS else min(MAX_AVERAGES, MAX_ROWS)
-    if n <= most:
-        return sample
-    if d > MAX_AVERAGED_COLUMNS:  # cells are of no use where space is wide
-        return sample.subset(rng.choice(n, most, replace=False))
-    low = sample.X.min(axis=0)
-
-    def cells(side: float) -> Integers:
-        result: Integers = np.floor((sample.X - low) / side).astype(np.int64)
-        return result
-
-    side = max(float(np.max(np.ptp(sample.X, axis=0))), 1e-300) / most ** (1 / d)
-    for _ in range(FINER):  # points on a sheet or a line leave most cells empty
-        if len(group_rows(cells(side))[0]) >= most / 2:
-            break
-        side /= 1.3
-    while len(group_rows(cells(side))[0]) > most:
-        side *= 1.15
-    return averaged(sample, cells(side))
 
 
 class Cell(NamedTuple):
@@ -129,6 +41,14 @@ class Cell(NamedTuple):
     center: Floats
     probes: Integers
     n_points: float
+
+
+class Asked(NamedTuple):
+    """Probes of a neighbourhood, by index (m,), and the centres (C, d) that answer there, with weights (m, C)."""
+
+    probes: Integers
+    centers: Floats
+    weights: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +61,7 @@ class ProbeNeighbourhood:
     probes : ndarray of shape (m, d)
         The first is the origin.
     probe_noise : ndarray of shape (m,)
-    mean, variance : ndarrays of shape (m, k + 1), (m,)
+    mean, variance : ndarrays of shape (m, k), (m,)
         The reference.
     directions : ndarray of shape (m, d)
         Where the centre of its cell lies as seen from each probe, in units of the spacing: uniform over a cell.
@@ -149,6 +69,9 @@ class ProbeNeighbourhood:
         Brings points (n, d), relative to the first probe, to a surface that all data and their centres lie on.
     lattice : callable or None
         From a spacing to the middle (d,) of the first probe's cell, relative to it, where the lattice is known.
+    n_drawn : int
+        How many of the targets, the last ones, are draws of the process; half of a divergence is theirs. They tell as
+        much as other places would, for next to nothing.
     """
 
     sample: NeighbourhoodSample
@@ -159,22 +82,25 @@ class ProbeNeighbourhood:
     directions: Floats
     surface: Callable[[Floats], Floats] | None = field(default=None, kw_only=True)
     lattice: Callable[[float], Floats] | None = field(default=None, kw_only=True)
+    n_drawn: int = field(default=0, kw_only=True)
 
     relative_error = 0.0  # of a divergence, beside what the spread over neighbourhoods tells
 
     @classmethod
     def solved(
         cls,
-        reference: Plan,
+        reference: Reference,
         sample: NeighbourhoodSample,
         probes: Floats,
         probe_noise: Floats,
         directions: Floats,
+        draw: Draw = nothing_drawn,
         **further: Any,
     ) -> Self:
         """With the answers of the reference."""
-        mean, variance = _answers(reference, sample, len(sample.X), probes)
-        return cls(sample, probes, probe_noise, mean, variance, directions, **further)
+        mean, variance, drawn = reference(sample, probes, draw)
+        sample = replace(sample, y=np.concatenate([sample.y, drawn], axis=1))
+        return cls(sample, probes, probe_noise, mean, variance, directions, n_drawn=drawn.shape[1], **further)
 
     @property
     def n_probes(self) -> int:
@@ -237,51 +163,36 @@ class ProbeNeighbourhood:
 
         With `blended`, cells beside their own share the probes, as in predictions that are blended.
         """
-        values = []
-        for center, asked, _ in self.cells(candidate):
-            if blended and np.isfinite(candidate.spacing) and len(center) <= MAX_AVERAGED_COLUMNS:
-                mean, variance = self._blended(candidate, center, self.probes[asked])
-            else:
-                mean, variance = self._answers_of(candidate.plan, center, self.probes[asked])
-            mean = self.mean[asked] if candidate.exact_mean else mean
-            values.append(self._divergences(asked, mean, variance))
-        return float(np.mean(np.concatenate(values)))
+        return float(divergences([self], candidate, blended)[0])
 
-    def _answers_of(self, plan: Plan, center: Floats, places: Floats) -> tuple[Floats, Floats]:
-        """Means and variances at places by the model around a centre."""
-        around = self.sample.around(center, self.near(plan, center))
-        return _answers(plan, around, around.n_points, places - center)
+    def asked(self, candidate: Candidate, blended: bool) -> Asked:
+        """Which models a candidate has answer, and where; see `divergence`."""
+        ((center, probes, _),) = self.cells(candidate)
+        if not (blended and np.isfinite(candidate.spacing) and len(center) <= MAX_AVERAGED_COLUMNS):
+            return Asked(probes, center[None], np.ones((len(probes), 1)))
+        centers = self._centers_around(candidate, center)
+        return Asked(probes, centers, blending.weights_by_distance(cdist(self.probes[probes], centers)))
 
-    def _blended(self, candidate: Candidate, center: Floats, places: Floats) -> tuple[Floats, Floats]:
-        """The same by the models of a cell and of those around it, on a lattice."""
-        d = len(center)
-        steps = np.array(list(product((0.0, -1.0, 1.0), repeat=d))) * 2 * candidate.spacing / d**0.5
-        if not self._has_lattice(candidate):
-            return self._shared(candidate.plan, self._on_surface(center + steps), places)
-        centers, X = [center], self.sample.X
-        for step in steps[1:]:
-            rows = self._in_cube(X, self.middle_of_cell(candidate.spacing) + step, steps[-1, 0])
-            if rows.any():
-                centers.append(_middle_of_box(X[rows]))
-        return self._shared(candidate.plan, np.array(centers), places)
+    def _centers_around(self, candidate: Candidate, center: Floats) -> Floats:
+        """Centres (C, d) of a cell and of those around it."""
+        if self._has_lattice(candidate):
+            cells, centers = self.centers_of_cells(candidate.spacing)
+            return np.concatenate([center[None], centers[cells.any(axis=1)]])
+        d, side = len(center), 2 * candidate.spacing / len(center) ** 0.5
+        return self._on_surface(center + side * np.array(list(product((0.0, -1.0, 1.0), repeat=d))))
 
-    def _shared(self, plan: Plan, centers: Floats, places: Floats) -> tuple[Floats, Floats]:
-        """Answers at places by the models around centres (C, d) together."""
-        distances = np.sqrt(np.sum((places[:, None] - centers) ** 2, axis=2))
-        weights = blending.weights_by_distance(distances)
-        mean, variance = np.zeros((len(places), self.mean.shape[1])), np.zeros(len(places))
-        for j in np.flatnonzero(weights.any(axis=0)):
-            own = np.flatnonzero(weights[:, j])
-            answers = self._answers_of(plan, centers[j], places[own])
-            mean[own] += weights[own, j, None] * answers[0]
-            variance[own] += weights[own, j] * answers[1]
-        return mean, variance
+    def centers_of_cells(self, spacing: float) -> tuple[Integers, Floats]:
+        """Cells of the lattice that hold data, counted from that of the first probe, and their centres, (C, d) each."""
+        X, side = self.sample.X, 2 * spacing / self.sample.X.shape[1] ** 0.5
+        cells = np.floor((X - self.middle_of_cell(spacing)) / side + 0.5).astype(np.int64)
+        if len(X) == 0:
+            return cells, X
+        order, starts = sorted_groups(cells)
+        return cells[order[starts]], middles_of_boxes(X[order], starts)
 
-    def _divergences(self, asked: Integers, mean: Floats, variance: Floats) -> Floats:
-        """KL from the reference at some of the probes, per target, as observations."""
-        k, noise = mean.shape[1] - 1, self.probe_noise[asked]
-        variances = (np.repeat(v[:, None], k, axis=1) for v in (variance + noise, self.variance[asked] + noise))
-        return metrics.kl_divergence(mean[:, :k], next(variances), self.mean[asked, :k], next(variances))
+    def around(self, plan: Plan, center: Floats) -> NeighbourhoodSample:
+        """What the model around a centre is made of."""
+        return self.sample.around(center, self.near(plan, center))
 
     def cost(self, candidate: Candidate) -> float:
         """Operations per training point, for its share in the model of its cell and for a prediction."""
@@ -296,17 +207,44 @@ class ProbeNeighbourhood:
         return float(np.mean(costs))
 
 
-def _answers(plan: Plan, sample: NeighbourhoodSample, n_points: float, places: Floats) -> tuple[Floats, Floats]:
-    """Means (m, k + 1) and variances (m,) at `places` (m, d) of the model that so many points around the origin get.
+def divergences(
+    probed: Sequence[ProbeNeighbourhood], candidate: Candidate, blended: bool, tolerance: float = 0.0
+) -> Floats:
+    """Mean KL of a candidate over the probes of each neighbourhood, whose models are solved side by side.
 
-    Rows may be so few that they would be solved in kernel space, which the points they stand for will not be.
+    Digits are as many as the tolerance asks for.
     """
-    in_kernel_space = plan.takes_kernel_space(int(n_points))
-    plan = replace(plan, features=None) if in_kernel_space else replace(plan, either_side=False, count=None)
-    model = solve_one(plan, sample.X, sample.y, sample.noise, sample.counts)
-    mean, variance = mean_and_variance(plan, model, places)
-    assert variance is not None
-    return mean, variance
+    plan, asked = candidate.plan, [each.asked(candidate, blended) for each in probed]
+    owns = runs_of([len(probes) for probes, _, _ in asked])
+    models = [  # with the probes that each answers for, and its weights there
+        (each, center, probes[weights > 0], own.start + np.flatnonzero(weights), weights[weights > 0])
+        for each, (probes, centers, shares), own in zip(probed, asked, owns, strict=True)
+        for center, weights in zip(centers, shares.T, strict=True)
+        if weights.any()
+    ]
+    solved = [(each.around(plan, center), each.probes[probes] - center) for each, center, probes, _, _ in models]
+    answers = answers_of_each(plan, solved, tolerance)
+    mean, variance = np.zeros((owns[-1].stop, probed[0].mean.shape[1])), np.zeros(owns[-1].stop)
+    for (_, _, _, rows, weights), (its_mean, its_variance) in zip(models, answers, strict=True):
+        mean[rows] += weights[:, None] * its_mean
+        variance[rows] += weights * its_variance
+    mean_ref, variance_ref, noise = (
+        np.concatenate([getattr(each, name)[probes] for each, (probes, _, _) in zip(probed, asked, strict=True)])
+        for name in ("mean", "variance", "probe_noise")
+    )
+    mean = mean_ref if candidate.exact_mean else mean
+    kl = kl_of_observations(mean, variance, mean_ref, variance_ref, noise, probed[0].n_drawn)
+    return np.array([kl[own].mean() for own in owns])
+
+
+def kl_of_observations(
+    mean: Floats, variance: Floats, mean_ref: Floats, variance_ref: Floats, noise: Floats, n_drawn: int = 0
+) -> Floats:
+    """KL from a reference (m,), mean over targets (m, k), of which those that are draws have half of the weight."""
+    variances = (np.repeat((v + noise)[:, None], mean.shape[1], axis=1) for v in (variance, variance_ref))
+    kl, k = metrics.kl_divergence(mean, next(variances), mean_ref, next(variances)), mean.shape[1] - n_drawn
+    result: Floats = kl[:, :k].mean(axis=1)
+    return 0.5 * (result + kl[:, k:].mean(axis=1)) if n_drawn else result
 
 
 def _middle_of_box(points: Floats) -> Floats:
@@ -331,14 +269,6 @@ def uniform_in_cell(n: int, d: int, rng: np.random.RandomState) -> Floats:
     return result
 
 
-def reference_plan(kernel: Kernel, radius: float, d: int) -> Plan:
-    """Kernel space, or features of so high a degree that nothing is lost, whichever is cheaper."""
-    degree = int(np.ceil(1.4 * radius**2)) + 2
-    if kernel.n_scales > 1 or taylor.n_monomials(d, degree) > MAX_ROWS:
-        return Plan(kernel, None, None)
-    return Plan(kernel, None, LocalFeatures.of(kernel, (taylor.sample(d, degree),)))
-
-
 def draw_probes(
     data: TrainingSet, rows: Integers, n: int, rng: np.random.RandomState, n_per_row: float = 1.0
 ) -> list[Integers]:
@@ -359,6 +289,20 @@ def draw_probes(
     return drawn
 
 
+def middles_of_cells(data: TrainingSet) -> Callable[[Floats, float], Floats]:
+    """From a place (d,) and a spacing to the middle (d,), relative to it, of its cell on the lattice of the data."""
+
+    @cache
+    def lattice(spacing: float) -> Lattice:
+        return Lattice.covering_box(*data.box, lambda: np.median(data.X, axis=0), spacing)
+
+    def middle(origin: Floats, spacing: float) -> Floats:
+        result: Floats = lattice(spacing).middles(lattice(spacing).indices(origin[None]))[0] - origin
+        return result
+
+    return middle
+
+
 def make_neighbourhoods(
     kernel: Kernel,
     data: TrainingSet,
@@ -367,86 +311,59 @@ def make_neighbourhoods(
     n: int,
     n_jobs: int | None,
     rng: np.random.RandomState,
+    tolerance: float = 0.0,
+    n_drawn: int = 0,
     onto: Callable[[Floats], Floats] | None = None,
 ) -> list[ProbeNeighbourhood]:
     """`n` neighbourhoods with everything within `radius` of probes, which are random ones of the given rows.
 
-    `onto` brings points to a surface that all data lie on.
+    References are good enough for the tolerance. See `ProbeNeighbourhood` for `n_drawn`. `onto` brings points to a
+    surface that all data lie on.
     """
     drawn = draw_probes(data, rows, n, rng)
     seeds = rng.randint(2**31 - 1, size=len(drawn))
     directions = [uniform_in_cell(len(probes), data.X.shape[1], rng) for probes in drawn]
-    reference = reference_plan(kernel, radius, data.X.shape[1])
+    reference = reference_within(kernel, radius, data.X.shape[1], tolerance)
 
     within = data.within(data.X[[probes[0] for probes in drawn]], radius)
-    box = column_range(data.X)
-
-    @cache
-    def lattice(spacing: float) -> Lattice:
-        return Lattice.covering_box(*box, lambda: np.median(data.X, axis=0), spacing)
+    middle = middles_of_cells(data)
 
     def make(i: int) -> ProbeNeighbourhood:
         probes = drawn[i]
         origin = data.X[probes[0]]
         near = within[i][~np.isin(within[i], probes)]
-        sample = NeighbourhoodSample.of(data.X[near] - origin, data.y[near], data.noise[near])
-        sample = thinned(sample, np.random.RandomState(seeds[i]))
+        sample = NeighbourhoodSample.of(data.X[near] - origin, data.y[near, :-1], data.noise[near])
+        random = np.random.RandomState(seeds[i])
+        sample = thinned(sample, random)
         surface = None if onto is None else lambda points: onto(points + origin) - origin
-
-        def middle(spacing: float) -> Floats:
-            cells = lattice(spacing)
-            result: Floats = cells.middles(cells.indices(origin[None]))[0] - origin
-            return result
-
         return ProbeNeighbourhood.solved(
             reference,
             sample,
             data.X[probes] - origin,
             data.noise[probes],
             directions[i],
+            lambda n: random.standard_normal((n, n_drawn)),
             surface=surface,
-            lattice=middle,
+            lattice=partial(middle, origin),
         )
 
     return thread_map(make, range(len(drawn)), n_jobs)
 
 
-@dataclass(frozen=True, eq=False)
 class GapNeighbourhood(ProbeNeighbourhood):
-    """Data around a place in a gap, which one of the real centres serves, or a cell opened for it.
+    """Data around a place in a gap, which the centres around serve, or a cell opened for it."""
 
-    Attributes
-    ----------
-    origin : ndarray of shape (d,)
-        The place.
-    placed : callable
-        From a spacing to the centres that the data get, and an index of them.
-    """
-
-    origin: Floats
-    placed: Callable[[float], tuple[Placement, cKDTree]]
-
-    def cells(self, candidate: Candidate) -> Iterable[Cell]:
-        """The cell that the place falls into."""
-        center = np.zeros(len(self.origin))
+    def asked(self, candidate: Candidate, blended: bool) -> Asked:
+        """See `ProbeNeighbourhood`."""
+        centers = np.zeros_like(self.probes)
         if np.isfinite(candidate.spacing):
-            placement, index = self.placed(candidate.spacing)
-            lattice = placement.lattice
-            assert lattice is not None
-            distance, nearest = index.query(self.origin)
-            center = placement.centers[nearest] - self.origin
-            if distance > candidate.spacing:  # a cell will be opened
-                center = lattice.middles(lattice.indices(self.origin[None]))[0] - self.origin
-        return [Cell(center, np.array([0]), 1.0)]
-
-    def _blended(self, candidate: Candidate, center: Floats, places: Floats) -> tuple[Floats, Floats]:
-        """See `ProbeNeighbourhood`; by the real centres, or by one alone in a cell that will be opened."""
-        placement, index = self.placed(candidate.spacing)
-        nearest, _ = index.query(self.origin)
-        if nearest > candidate.spacing:
-            return self._answers_of(candidate.plan, center, places)
-        near = index.query_ball_point(self.origin, blending.CLOSE * max(nearest, blending.TINY))
-        return self._shared(candidate.plan, placement.centers[near] - self.origin, places)
+            _, centers = self.centers_of_cells(candidate.spacing)
+            distances = np.sqrt(np.sum(centers**2, axis=1))
+            if distances.min(initial=np.inf) > candidate.spacing:  # a cell will be opened
+                centers = self.middle_of_cell(candidate.spacing)[None]
+            elif not blended:
+                centers = centers[[np.argmin(distances)]]
+        return Asked(np.array([0]), centers, blending.weights_by_distance(cdist(self.probes, centers)))
 
 
 def gap_neighbourhoods(
@@ -456,27 +373,19 @@ def gap_neighbourhoods(
     radius: float,
     n_jobs: int | None,
     rng: np.random.RandomState,
+    tolerance: float,
+    n_drawn: int,
 ) -> list[ProbeNeighbourhood]:
-    """Neighbourhoods with everything within `radius` of places (m, d) away from the data."""
+    """Neighbourhoods with everything within `radius` of places (m, d) away from the data; see `make_neighbourhoods`."""
     seeds = rng.randint(2**31 - 1, size=len(places))
-    directions = uniform_in_cell(len(places), places.shape[1], rng)
-    reference = reference_plan(kernel, radius, places.shape[1])
-    noise = np.array([np.median(data.noise)])
-
-    @cache
-    def placed(spacing: float) -> tuple[Placement, cKDTree]:
-        placement = data.grid(spacing)
-        return placement, cKDTree(placement.centers)
-
-    within = data.within(places, radius)
+    reference = reference_within(kernel, radius, places.shape[1], tolerance)
+    noise, origin = np.array([np.median(data.noise)]), np.zeros((1, places.shape[1]))
+    middle, within = middles_of_cells(data), data.within(places, radius)
 
     def make(i: int) -> ProbeNeighbourhood:
-        near = within[i]
-        sample = NeighbourhoodSample.of(data.X[near] - places[i], data.y[near], data.noise[near])
-        sample = thinned(sample, np.random.RandomState(seeds[i]))
-        origin = np.zeros((1, places.shape[1]))
-        return GapNeighbourhood.solved(
-            reference, sample, origin, noise, directions[i][None], origin=places[i], placed=placed
-        )
+        near, random = within[i], np.random.RandomState(seeds[i])
+        sample = NeighbourhoodSample.of(data.X[near] - places[i], data.y[near, :-1], data.noise[near])
+        given = (thinned(sample, random), origin, noise, origin, lambda n: random.standard_normal((n, n_drawn)))
+        return GapNeighbourhood.solved(reference, *given, lattice=partial(middle, places[i]))
 
     return thread_map(make, range(len(places)), n_jobs)

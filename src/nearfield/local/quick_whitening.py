@@ -68,7 +68,7 @@ def quickly_whitened(kernel: Kernel, data: TrainingSet, n_jobs: int | None) -> F
 
         # Targets are further rows of the matrices: factors have them whitened there.
         K = np.empty((len(others), size + t, size + t), dtype=np.float32)
-        _fill(K[:, :size, :size], kernel, (joined(X) - middle).astype(np.float32))
+        fill(K[:, :size, :size], kernel, (joined(X) - middle).astype(np.float32))
         K[:, :size, size:], K[:, size:, size:] = joined(T), 0.0
         diagonal = np.einsum("bii->bi", K)
         diagonal[:, :size] += joined(noise)
@@ -85,7 +85,7 @@ def quickly_whitened(kernel: Kernel, data: TrainingSet, n_jobs: int | None) -> F
     return sum(thread_map(work, runs, n_jobs), sum(sums[1:], sums[0]))
 
 
-def _fill(K: Floats, kernel: Kernel, Z: Floats) -> None:
+def fill(K: Floats, kernel: Kernel, Z: Floats) -> None:
     """Put covariances (B, m, m) of points (B, m, d) near zero, under a sum of Gaussians, into `K`.
 
     Exponents are products of rows with two more columns, `z z' - |z|^2 / 2 - |z'|^2 / 2 + log v`, so that matrices are

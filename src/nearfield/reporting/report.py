@@ -20,7 +20,8 @@ class Report:
     reason : str
     divergence : float or None
         Mean KL divergence per test point from the exact Gaussian process, KL(model || exact), in nats, measured at
-        probes; 0 for the exact process, None where it was not measured.
+        probes, half of it for the targets and half for draws of the process where there are features; 0 for the exact
+        process, None where it was not measured.
     divergence_error : float or None
         Its standard error.
     divergence_in_gaps : float or None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.linalg import blas
 
 from ..common.arrays import Array, like, namespace
 from ..common.warnings import warn
@@ -58,6 +59,13 @@ class Cholesky:
         if not overwrite:
             B = np.array(B, dtype=L.dtype, order="F")
         return linalg.solve_lower(L, B) if B.flags.f_contiguous else linalg.solve_lower_rows(L, B)
+
+    def times(self, B: Array) -> Array:
+        """`L B`, for a NumPy array `B` of shape (n, m), in double precision."""
+        if 0 in B.shape:
+            return np.zeros(B.shape)
+        multiply = blas.strmm if self.lower.dtype == np.float32 else blas.dtrmm
+        return multiply(1.0, self.lower, B, lower=1).astype(np.float64)
 
     def log_determinant(self) -> Array:
         """Logarithm of the determinant of `A`, in double precision."""

@@ -18,19 +18,12 @@ from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..hyperparameters.blocks import N_BLOCKS, NEAR, Block, far_ranks
 from ..kernels import Kernel
+from ..local.centers import group_rows
 from ..local.frame import Frame
 from ..local.neighbourhoods import TrainingSet
-from ..local.probes import (
-    MAX_AVERAGED_COLUMNS,
-    MAX_ROWS,
-    NeighbourhoodSample,
-    ProbeNeighbourhood,
-    averaged,
-    draw_probes,
-    reference_plan,
-    thinned,
-    uniform_in_cell,
-)
+from ..local.probes import ProbeNeighbourhood, draw_probes, uniform_in_cell
+from ..local.references import reference_within
+from ..local.thinning import MAX_AVERAGED_COLUMNS, MAX_ROWS, NeighbourhoodSample, averaged, thinned
 from .batches import Batch, concatenated
 from .passes import Passes, Reduction, Sampled, mixed
 
@@ -133,7 +126,7 @@ class SamplesAround(Reduction):
         def sample(i: int) -> KeyedSample:
             (near,) = data.within(self.origins[i][None], self.radius)
             near = near[~np.isin(batch.ids[near], self.set_aside[i])]
-            points = NeighbourhoodSample.of(data.X[near] - self.origins[i], data.y[near], data.noise[near])
+            points = NeighbourhoodSample.of(data.X[near] - self.origins[i], data.y[near, :-1], data.noise[near])
             return self._reduced(KeyedSample(points, keys[near]))
 
         return self.merge(state, thread_map(sample, range(len(self.origins)), self.n_jobs))
@@ -161,7 +154,7 @@ class SamplesAround(Reduction):
         if n <= 4 * MAX_ROWS:
             return keyed
         side = 2 * self.radius / (2 * MAX_ROWS) ** (1 / d)
-        sample = averaged(sample, np.floor(sample.X / side).astype(np.int64))
+        sample = averaged(sample, group_rows(np.floor(sample.X / side).astype(np.int64))[1])
         return KeyedSample(sample, np.zeros(len(sample.X), dtype=np.uint64))
 
 
@@ -177,22 +170,26 @@ def neighbourhood_maker(passes: Passes, sampled: Sampled, frame: Frame) -> Calla
         n: int,
         n_jobs: int | None,
         rng: np.random.RandomState,
+        tolerance: float = 0.0,
+        n_drawn: int = 0,
         onto: Callable[[Floats], Floats] | None = None,
     ) -> list[ProbeNeighbourhood]:
         d = data.X.shape[1]
         drawn = draw_probes(data, rows, n, rng, n_all / len(data.X))
         directions = [uniform_in_cell(len(probes), d, rng) for probes in drawn]
-        reference = reference_plan(kernel, radius, d)
+        reference = reference_within(kernel, radius, d, tolerance)
         origins = data.X[[probes[0] for probes in drawn]]
         seed = int(rng.randint(2**31 - 1))
         reduction = SamplesAround(origins, [ids[probes] for probes in drawn], radius, frame, seed)
         samples = passes.run(reduction, "neighbourhoods for tuning")
 
         def make(i: int) -> ProbeNeighbourhood:
-            sample, probes = thinned(samples[i], np.random.RandomState(i)), drawn[i]
+            random, probes = np.random.RandomState(i), drawn[i]
+            sample = thinned(samples[i], random)
             places, probe_noise = data.X[probes] - origins[i], data.noise[probes]
             surface = None if onto is None else lambda points: onto(points + origins[i]) - origins[i]
-            return ProbeNeighbourhood.solved(reference, sample, places, probe_noise, directions[i], surface=surface)
+            given = (sample, places, probe_noise, directions[i], lambda n: random.standard_normal((n, n_drawn)))
+            return ProbeNeighbourhood.solved(reference, *given, surface=surface)
 
         return thread_map(make, range(len(drawn)), n_jobs)
 

@@ -21,7 +21,7 @@ def numbers(
 ) -> tuple[Integers, Floats]:
     """Numbers of neighbours (C,) of cells around centres (C, d) with half diagonals (C,), and nats that they lack (C,).
 
-    As `local.depth.fit_cell` has them: doubled until the farther half contributes little.
+    As `local.depth.fit_cells` has them: doubled until the farther half contributes little.
     """
     n, count = len(data.X), plan.count or 1
     result, lacking, todo = np.full(len(centers), min(count, n)), np.zeros(len(centers)), np.arange(len(centers))
