@@ -65,3 +65,12 @@ def test_distances_far_from_the_origin_keep_their_digits(offset, dtype):
     found = squared_distances(points, points)
     assert np.all(found >= 0)
     assert_allclose(found, direct, atol=1e-5 if dtype == np.float32 else 1e-12)
+
+
+def test_far_points_are_as_good_as_uncorrelated_and_squares_do_not_underflow():
+    far = np.array([[0.0], [1e3], [1e6], [1e150]])
+    K = Kernel.gaussian(1.0)(far, far)
+    apart = K[~np.eye(4, dtype=bool)]
+    assert np.all(apart < 1e-100)
+    assert np.all(apart**2 >= np.finfo(np.float64).tiny)
+    assert np.all(np.diag(K) == 1)
