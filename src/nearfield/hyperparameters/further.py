@@ -19,7 +19,7 @@ from .blocks import Block
 from .learned import Learned
 from .objective import Objective
 
-N_LENGTHS = 14  # of candidates
+N_LENGTHS = 12  # of candidates
 SHORT, LONG = 0.5, 2.0  # of the least distance of neighbours, and the extent of the data
 NEXT_TO_NONE = 1e-6  # variance of candidates, as a share of that of the others
 MOST_VARIANCE = 0.5  # of the new component, the same

@@ -32,7 +32,7 @@ NEAR = 3e-4  # the same, before more blocks are gone to
 CLOSE = 5e-3  # nats per target that a start may be behind the best of them, with blocks in order
 MOST_STEPS = 60
 TO_INFORM, LEAST_TO_INFORM = (4, 32), 4  # blocks that tell the curvature: early and all of those in order; others
-TO_SCAN = (8, 64)  # the same where it is that of many components
+TO_SCAN = (8, 48)  # the same where it is that of many components
 DIFFERENCE = 1e-3  # step of finite differences
 
 
