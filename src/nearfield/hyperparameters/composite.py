@@ -27,7 +27,8 @@ TO_COMPARE, TO_APPROACH, TO_FOLLOW = (12, 36), (40, 160), (40, 768)  # early blo
 N_STEPS = 3  # by which starts are compared
 TO_CURVE = 40, 160  # the same, whose second derivatives are found
 N_FEW = 12  # independent blocks that starts are compared on
-MOST_DIFFERENCES = 15  # hyperparameters of a single block
+MOST_DIFFERENCES = 15  # hyperparameters of blocks that are not in order
+THIRD = 3  # of the latter, one in so many is asked
 JUDGES, LEAST_ASIDE = 1536, 16  # blocks to judge by: of those in order at first, of others at least
 UNCLEAR = 3.0  # standard errors of a gain, within which all blocks are asked
 
@@ -104,12 +105,12 @@ def finish(
         blocks = with_exact_early(blocks, N_EARLY)
     with objective.running(blocks) as run:
         # Differences take an evaluation per hyperparameter, of which there may be many.
-        is_short = is_ordered or (len(some) == 1 and space.free.sum() <= MOST_DIFFERENCES)
+        is_short = is_ordered or space.free.sum() <= MOST_DIFFERENCES
         find = objective.curvature if is_short else objective.information
-        curvature = find(thinned(some, *TO_CURVE) if is_ordered else some, theta[space.free], run)
+        curvature = find(thinned(some, *TO_CURVE) if is_ordered else some[::THIRD], theta[space.free], run)
         if curvature is None:
             return learned
-        size = sum(block.size for block in blocks)
+        size = min(sum(block.size for block in blocks), data.y.size)  # blocks may overlap
         if is_ordered:
             optimum = objective.polish(blocks, theta[space.free], curvature, ENOUGH / size, run)
             if not np.isfinite(optimum.value):  # not all blocks can be evaluated where some have their maximum

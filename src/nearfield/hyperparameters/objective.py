@@ -101,8 +101,8 @@ class Objective:
         return replace(best, n_evaluations=sum(climb.best.n_evaluations for climb in all_climbs))
 
     def information(self, blocks: list[Block], point: Floats, _: Any) -> Floats | None:
-        """Expected second derivatives in place of `curvature`, from every third block."""
-        F = self._information_of(blocks[::3], point)
+        """Expected second derivatives in place of `curvature`."""
+        F = self._information_of(blocks, point)
         return F if np.isfinite(F).all() else None
 
     def _climbs(self, blocks: list[Block], starts: list[Floats], run: Any) -> list[Climb]:
