@@ -170,6 +170,11 @@ class LearningData:
     stacks: Stacks = field(default_factory=Stacks)
     judged: dict[Any, Floats] = field(default_factory=dict)  # what `composite.gains` has worked out
 
+    @cached_property
+    def exact_early(self) -> list[Block]:
+        """Blocks in order, the early ones as one; see `with_exact_early`."""
+        return with_exact_early(self.blocks or [], N_EARLY)
+
     def with_blocks(self, ard: bool, rng: np.random.RandomState, tied: int = 0) -> LearningData:
         """The same with blocks, which are made where there are none; see `make_blocks`."""
         if self.blocks is not None:

@@ -101,8 +101,7 @@ def finish(
     theta = space.vector(learned.kernel, learned.noise_variance)
     some = to_follow(blocks)
     is_ordered = are_ordered(blocks)
-    if is_ordered:  # long scales are told by the early ones: together, they are exact
-        blocks = with_exact_early(blocks, N_EARLY)
+    blocks = data.exact_early if is_ordered else blocks  # long scales are told by the early ones
     with objective.running(blocks) as run:
         # Differences take an evaluation per hyperparameter, of which there may be many.
         is_short = is_ordered or space.free.sum() <= MOST_DIFFERENCES
@@ -176,10 +175,10 @@ def gains(better: Learned, worse: Learned, data: LearningData, request: Learning
     """
     blocks = data.blocks or []
     if are_ordered(blocks):
-        judges = thinned(lighter(blocks), N_EARLY, JUDGES)
+        judges = thinned(data.exact_early, 1, JUDGES)
         mean, error = _gains_on(judges, better, worse, data, request)
         if len(blocks) > JUDGES and abs(mean) < UNCLEAR * error:
-            judges = lighter(blocks)
+            judges = data.exact_early
             mean, error = _gains_on(judges, better, worse, data, request)
         return Gain(mean, error, sum(block.size / block.share for block in judges))
     followed = to_follow(blocks)

@@ -24,6 +24,7 @@ SHORT, LONG = 0.5, 2.0  # of the least distance of neighbours, and the extent of
 NEXT_TO_NONE = 1e-6  # variance of candidates, as a share of that of the others
 MOST_VARIANCE = 0.5  # of the new component, the same
 FARTHEST = 1.0  # step of the logarithms of the others
+MOST_STARTS = 2
 
 
 class Further(NamedTuple):
@@ -34,10 +35,11 @@ class Further(NamedTuple):
     gain: float
 
 
-def with_one_more(learned: Learned, objective: Objective, blocks: list[Block]) -> Further | None:
+def with_one_more(learned: Learned, objective: Objective, blocks: list[Block]) -> list[Further]:
     """Where to start with one component more than those learnt, of one length scale each, from the same blocks.
 
-    None where none is missed, or the likelihood cannot be told.
+    Those are the best lengths that are better than their neighbours, best first. There are none where none is missed,
+    or the likelihood cannot be told.
     """
     kernel, noise_variance, J = learned.kernel, learned.noise_variance, learned.kernel.n_scales
     extents = objective.space.extents
@@ -47,7 +49,7 @@ def with_one_more(learned: Learned, objective: Objective, blocks: list[Block]) -
     try:
         gradient, F = objective.gradient_and_information(blocks, candidates, noise_variance)
     except np.linalg.LinAlgError:
-        return None
+        return []
     # Logarithms of lengths, variances and noise: those of the components that are there, and the new variances.
     total = J + N_LENGTHS
     has_noise = bool(np.isnan(objective.space.given[-1]))
@@ -61,21 +63,25 @@ def with_one_more(learned: Learned, objective: Objective, blocks: list[Block]) -
     response = np.linalg.solve(others, F[np.ix_(old, new)])  # by which the old ones fall for each new variance
     slopes = gradient[new] - response.T @ gradient[old]
     curvatures = np.diagonal(F)[new] - np.einsum("ij,ij->j", response, F[np.ix_(old, new)])
-    gains = np.where((slopes > 0) & (curvatures > 0), 0.5 * slopes**2 / np.maximum(curvatures, 1e-300), 0.0)
-    best = int(np.argmax(gains))
-    if not gains[best] > 0:
-        return None
-    variance = min(float(slopes[best] / curvatures[best]), MOST_VARIANCE * kernel.variance)
-    steps = np.zeros(2 * J + 1)
-    steps[: len(old)] = np.clip(-variance * response[:, best], -FARTHEST, FARTHEST)
-    factors = np.exp(steps)
-    moved = replace(
-        kernel,
-        length_scales=kernel.length_scales * factors[:J, None],
-        variances=kernel.variances * factors[J : 2 * J],
-    )
-    more = _joined(moved, lengths[[best], None], np.array([variance]))
-    return Further(more, noise_variance * float(factors[-1]), float(gains[best]))
+    best_variances = np.maximum(slopes, 0.0) / np.maximum(curvatures, 1e-300)
+    variances = np.minimum(best_variances, MOST_VARIANCE * kernel.variance)
+    gains = slopes * variances - 0.5 * curvatures * variances**2
+
+    def started(i: int) -> Further:
+        steps = np.zeros(2 * J + 1)
+        steps[: len(old)] = np.clip(-variances[i] * response[:, i], -FARTHEST, FARTHEST)
+        factors = np.exp(steps)
+        moved = replace(
+            kernel,
+            length_scales=kernel.length_scales * factors[:J, None],
+            variances=kernel.variances * factors[J : 2 * J],
+        )
+        more = _joined(moved, lengths[[i], None], variances[[i]])
+        return Further(more, noise_variance * float(factors[-1]), float(gains[i]))
+
+    around = np.concatenate([[-np.inf], gains, [-np.inf]])
+    peaks = np.flatnonzero((gains > 0) & (gains >= around[:-2]) & (gains > around[2:]))
+    return [started(int(i)) for i in peaks[np.argsort(-gains[peaks])][:MOST_STARTS]]
 
 
 def _joined(kernel: Kernel, scales: Floats, variances: Floats) -> Kernel:

@@ -33,8 +33,7 @@ def learn_with_scales(
     began, work = time.perf_counter(), work or Work(request.time_budget)
     data = data.with_blocks(request.ard, rng, request.tied)
 
-    def with_scales(J: int, start: tuple[Kernel, float] | None = None) -> Learned:
-        starts = None if start is None else [start]
+    def with_scales(J: int, starts: list[tuple[Kernel, float]] | None = None) -> Learned:
         return maximise_composite_likelihood(data, request, rng, n_scales=J, simplify=True, work=work, starts=starts)
 
     best = with_scales(1)
@@ -47,15 +46,15 @@ def learn_with_scales(
         if work.is_done:
             best = replace(best, converged=False)
             break
-        start = None
+        starts = None
         if not request.ard and best.kernel.n_scales == J - 1:
             # With a length scale per column, components differ in which columns matter, and not in length alone.
             objective = Objective.of(space_of(data, request, J - 1), data, request, work)
-            start = with_one_more(best, objective, to_follow(data.blocks or []))
+            starts = with_one_more(best, objective, to_follow(data.blocks or []))
             n_evaluations += 1
-            if start is None or (request.n_scales is None and start.gain < HOPELESS):
+            if not starts or (request.n_scales is None and starts[0].gain < HOPELESS):
                 break
-        further = with_scales(J, None if start is None else start[:2])
+        further = with_scales(J, None if starts is None else [start[:2] for start in starts])
         n_evaluations += further.n_evaluations
         if request.n_scales is not None:
             best = max(best, further, key=lambda learned: learned.log_likelihood)
