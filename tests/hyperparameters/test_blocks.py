@@ -4,15 +4,17 @@ from numpy.testing import assert_allclose
 from scipy.spatial import cKDTree
 
 from nearfield.hyperparameters.blocks import (
+    CELL_POINTS,
     LARGEST_SINGLE_BLOCK,
     N_EARLY,
+    N_NEAREST,
     Block,
-    joined,
     make_blocks,
     near_and_far,
     stacked,
     sum_of,
     thinned,
+    with_exact_early,
 )
 from nearfield.hyperparameters.likelihood import kernel_log_likelihood
 from nearfield.kernels import Kernel
@@ -44,6 +46,34 @@ def test_many_points_are_each_in_one_cell_given_earlier_ones():
     assert sum(block.size for block in blocks) == len(X)
 
 
+@pytest.mark.parametrize("n", [1001, 1400, 2000, 2999, 4096])
+def test_cells_are_of_about_the_same_size_whatever_the_number_of_points(n):
+    blocks = make_blocks(np.random.RandomState(0).rand(n, 2), np.zeros((n, 1)), None, False, np.random.RandomState(0))
+    sizes = [len(block.X) - block.n_given for block in blocks]
+    assert max(sizes) - min(sizes) <= 1
+    assert CELL_POINTS / 1.5 <= min(sizes) <= max(sizes) <= 1.5 * CELL_POINTS
+
+
+def test_a_lighter_block_has_the_same_points_given_the_nearest_of_the_earlier_ones():
+    rng = np.random.RandomState(0)
+    X, weights = rng.rand(2000, 2), rng.uniform(0.5, 2, 2000)
+    blocks = make_blocks(X, X[:, :1], weights, False, rng)
+    assert blocks[1].lighter is blocks[1]
+    for block in blocks[10:20]:
+        light, own = block.lighter, block.X[block.n_given :]
+        assert light is block.lighter
+        assert light.n_given == N_NEAREST < block.n_given
+        assert (light.size, light.share) == (block.size, block.share)
+        assert_allclose(light.X[N_NEAREST:], own)
+        assert_allclose(light.y, light.X[:, :1])
+        middle = 0.5 * (own.min(axis=0) + own.max(axis=0))
+        distances = np.linalg.norm(block.X[: block.n_given] - middle, axis=1)
+        kept = np.linalg.norm(light.X[:N_NEAREST] - middle, axis=1)
+        assert_allclose(np.sort(kept), np.sort(distances)[:N_NEAREST])
+        rows = [int(np.flatnonzero((point == X).all(axis=1))[0]) for point in light.X]
+        assert_allclose(light.noise_factors, 1 / weights[rows])
+
+
 def test_too_many_blocks_are_early_ones_and_a_sample_that_stands_for_the_others(monkeypatch):
     monkeypatch.setattr("nearfield.hyperparameters.blocks.MOST", 128)
     rng = np.random.RandomState(0)
@@ -62,7 +92,9 @@ def test_early_blocks_together_are_their_exact_likelihood():
     rng = np.random.RandomState(0)
     X, weights = rng.rand(2000, 2), rng.uniform(0.5, 2, 2000)
     blocks = make_blocks(X, X[:, :1], weights, False, rng)[:4]
-    block, kernel = joined(blocks), Kernel.gaussian(0.3)
+    (block, *rest), kernel = with_exact_early([*blocks, blocks[-1]], 4), Kernel.gaussian(0.3)
+    assert rest == [blocks[-1]]
+    assert with_exact_early([block, *rest], 4) == [block, *rest]
     assert block.n_given == 0
     assert block.size == sum(b.size for b in blocks)
     # so far each cell is given all earlier points, and the product of conditional likelihoods is the joint one

@@ -65,3 +65,19 @@ def test_distances_far_from_the_origin_keep_their_digits(offset, dtype):
     found = squared_distances(points, points)
     assert np.all(found >= 0)
     assert_allclose(found, direct, atol=1e-5 if dtype == np.float32 else 1e-12)
+
+
+def test_far_points_are_as_good_as_uncorrelated_and_squares_do_not_underflow():
+    far = np.array([[0.0], [1e3], [1e6], [1e150]])
+    K = Kernel.gaussian(1.0)(far, far)
+    apart = K[~np.eye(4, dtype=bool)]
+    assert np.all(apart < 1e-100)
+    assert np.all(apart**2 >= np.finfo(np.float64).tiny)
+    assert np.all(np.diag(K) == 1)
+
+
+def test_in_single_precision_near_points_are_near_also_far_from_the_others():
+    places = np.array([[0.0, 0.0], [4000.0, 3000.0], [4000.5, 3000.0], [-5000.0, 0.0]], dtype=np.float32)
+    K = Kernel.gaussian(1.0)(places, places)
+    assert K.dtype == np.float32
+    assert_allclose(K, Kernel.gaussian(1.0)(places.astype(np.float64), places.astype(np.float64)), atol=1e-6)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,9 @@ from .space import Extents, spreads_of
 LARGEST_SINGLE_BLOCK = 1000  # points whose exact likelihood is still cheap
 STACK_NUMBERS = 65_536  # of matrices that are evaluated together, so that they stay in the cache
 
-CELL_POINTS, N_EARLIER = 16, 48  # points of a block in order: its own, and those that are given
-N_EARLY, MOST = 64, 4096  # blocks in order: early ones, and all of them
+CELL_POINTS, N_EARLIER = 16, 48  # points of a block in order: about so many of its own, and those that are given
+N_NEAREST = 32  # of the latter, with which most of the search is
+N_EARLY, MOST = 40, 4096  # blocks in order: early ones, and all of them
 MOST_ORDERED_COLUMNS = 3
 
 N_BLOCKS, N_ASIDE = 64, 32  # independent blocks to learn from, and to judge by
@@ -66,6 +68,15 @@ class Block:
         targets are taken as they are.
         """
         return cls(X, y, None if weights is None else 1.0 / weights, n_given, share, _span(drift))
+
+    @cached_property
+    def lighter(self) -> Block:
+        """The same given the first of its earlier points, which are the nearest: half the work, nearly the same."""
+        if self.n_given <= N_NEAREST:
+            return self
+        rows = np.r_[:N_NEAREST, self.n_given : len(self.X)]
+        factors = None if self.noise_factors is None else self.noise_factors[rows]
+        return Block(self.X[rows], self.y[rows], factors, N_NEAREST, self.share)
 
     @property
     def size(self) -> float:
@@ -159,6 +170,11 @@ class LearningData:
     stacks: Stacks = field(default_factory=Stacks)
     judged: dict[Any, Floats] = field(default_factory=dict)  # what `composite.gains` has worked out
 
+    @cached_property
+    def exact_early(self) -> list[Block]:
+        """Blocks in order, the early ones as one; see `with_exact_early`."""
+        return with_exact_early(self.blocks or [], N_EARLY)
+
     def with_blocks(self, ard: bool, rng: np.random.RandomState, tied: int = 0) -> LearningData:
         """The same with blocks, which are made where there are none; see `make_blocks`."""
         if self.blocks is not None:
@@ -187,7 +203,9 @@ def make_blocks(
     scaled = X / np.where(scale > 0, scale, 1.0)
     if X.shape[1] > MOST_ORDERED_COLUMNS or drift is not None:
         return _independent_blocks(X, scaled, y, weights, drift, rng)
-    cells = ordered_cells(scaled, CELL_POINTS, N_EARLIER, rng, None, choose=lambda count: _chosen(count, N_EARLY, MOST))
+    # Cells come from halving: they have the same number of points, which is CELL_POINTS within a factor of 1.42.
+    most = -(-n // 2 ** round(np.log2(n / CELL_POINTS)))
+    cells = ordered_cells(scaled, most, N_EARLIER, rng, None, choose=lambda count: _chosen(count, N_EARLY, MOST))
     sizes = [len(cell.own) for cell in cells]
     share = (n - sum(sizes[:N_EARLY])) / max(sum(sizes[N_EARLY:]), 1)
 
@@ -233,7 +251,18 @@ def thinned(blocks: list[Block], n_early: int, most: int) -> list[Block]:
     return chosen[:n_early] + [replace(block, share=factor * block.share) for block in late]
 
 
-def joined(blocks: list[Block]) -> Block:
+def lighter(blocks: list[Block]) -> list[Block]:
+    """The same given fewer points each."""
+    return [block.lighter for block in blocks]
+
+
+def with_exact_early(blocks: list[Block], n_early: int) -> list[Block]:
+    """Blocks that are in order, the early ones as one: the exact likelihood of their points, which tell long scales."""
+    is_one_already = len(blocks) < 2 or blocks[1].n_given != len(blocks[0].X)
+    return blocks if is_one_already else [_joined(blocks[:n_early]), *blocks[n_early:]]
+
+
+def _joined(blocks: list[Block]) -> Block:
     """One block of the points of several, without those that are given."""
     rows = [slice(block.n_given, None) for block in blocks]
     factors = None

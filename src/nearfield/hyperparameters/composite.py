@@ -1,33 +1,35 @@
 """The likelihood of blocks and its maximum, for kernels of a given number of components.
 
 Starts are compared on few blocks, the best is followed on more of them, and the end is on all: from there, where the
-curvature is known, a few steps of Newton's method are enough.
+curvature is known, a few steps of Newton's method are enough. Until then blocks in order are given fewer points.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from ..common.threads import thread_map
 from ..common.types import Floats
 from ..kernels import Kernel
-from .blocks import N_BLOCKS, N_EARLY, Block, LearningData, are_ordered, joined, thinned
+from .blocks import N_BLOCKS, N_EARLY, Block, LearningData, are_ordered, lighter, thinned, with_exact_early
 from .learned import Learned
 from .objective import Objective
 from .request import Fixed, LearningRequest
 from .space import Space
 from .work import Work
 
-ENOUGH = 0.1  # nats of the whole likelihood that are not worth a step: estimates are uncertain by half a nat each
-TO_COMPARE, TO_CHOOSE, TO_FOLLOW = (16, 48), (48, 144), (64, 256)  # early blocks, and all, of those that are in order
-N_STEPS, STEPS_OF_MORE = 3, 5  # by which starts are compared: anew, and of one component more, which come slowly apart
-TO_CURVE = 32, 128  # the same, whose second derivatives are found
+ENOUGH = 0.2  # nats of the whole likelihood that are not worth a step: estimates are uncertain by half a nat each
+TO_COMPARE, TO_APPROACH, TO_FOLLOW = (12, 36), (40, 160), (40, 768)  # early blocks, and all, of those that are in order
+N_STEPS = 3  # by which starts are compared
+TO_CURVE = 40, 160  # the same, whose second derivatives are found
 N_FEW = 12  # independent blocks that starts are compared on
-MOST_DIFFERENCES = 15  # hyperparameters of a single block
-ASIDE, LEAST_ASIDE = 1024, 16  # blocks to judge by: at first, and at least
+MOST_DIFFERENCES = 15  # hyperparameters of blocks that are not in order
+THIRD = 3  # of the latter, one in so many is asked
+JUDGES, LEAST_ASIDE = 1536, 16  # blocks to judge by: of those in order at first, of others at least
 UNCLEAR = 3.0  # standard errors of a gain, within which all blocks are asked
 
 
@@ -64,17 +66,10 @@ def maximise_composite_likelihood(
     data = data.with_blocks(len(space.columns) > 1, rng, request.tied)
     blocks = data.blocks or []
     objective = Objective.of(space, data, request, work)
-    if starts is None:
-        vectors = space.starts(request.n_restarts, rng)
-    else:
-        vectors = [space.vector(*start) for start in starts]
-        if n_scales == 2:
-            vectors += space.starts(0, rng)[:1]
+    vectors = space.starts(request.n_restarts, rng) if starts is None else [space.vector(*start) for start in starts]
     followed = to_follow(blocks)
-    # Few blocks do to tell length scales apart, but it takes more of them to tell what one more gains.
-    few = to_compare(blocks)
-    stages = [few, few, followed] if starts is None else [thinned(followed, *TO_CHOOSE), followed, followed]
-    final = objective.ascend(stages, vectors, N_STEPS if starts is None else STEPS_OF_MORE)
+    few = to_compare(blocks) if starts is None else thinned(followed, *TO_APPROACH)
+    final = objective.ascend([few, few, followed] if len(vectors) > 1 else [few, followed], vectors, N_STEPS)
     theta = space.sorted(space.filled(final.point))
     kernel, noise = space.unpack(theta)
     kernel = kernel.simplified(noise, space.spread) if simplify else kernel
@@ -106,16 +101,15 @@ def finish(
     theta = space.vector(learned.kernel, learned.noise_variance)
     some = to_follow(blocks)
     is_ordered = are_ordered(blocks)
-    if is_ordered:  # long scales are told by the early ones: together, they are exact
-        blocks = [joined(blocks[:N_EARLY]), *blocks[N_EARLY:]]
+    blocks = data.exact_early if is_ordered else blocks  # long scales are told by the early ones
     with objective.running(blocks) as run:
         # Differences take an evaluation per hyperparameter, of which there may be many.
-        is_short = is_ordered or (len(some) == 1 and space.free.sum() <= MOST_DIFFERENCES)
+        is_short = is_ordered or space.free.sum() <= MOST_DIFFERENCES
         find = objective.curvature if is_short else objective.information
-        curvature = find(thinned(some, *TO_CURVE) if is_ordered else some, theta[space.free], run)
+        curvature = find(thinned(some, *TO_CURVE) if is_ordered else some[::THIRD], theta[space.free], run)
         if curvature is None:
             return learned
-        size = sum(block.size for block in blocks)
+        size = min(sum(block.size for block in blocks), data.y.size)  # blocks may overlap
         if is_ordered:
             optimum = objective.polish(blocks, theta[space.free], curvature, ENOUGH / size, run)
             if not np.isfinite(optimum.value):  # not all blocks can be evaluated where some have their maximum
@@ -151,7 +145,7 @@ def along(
     space = space_of(data, request, learned.kernel.n_scales)
     blocks = to_follow(data.blocks or [])
     if are_ordered(blocks):
-        blocks = [joined(blocks[:N_EARLY]), *blocks[N_EARLY:]]
+        blocks = with_exact_early(blocks, N_EARLY)
     best = space.vector(learned.kernel, learned.noise_variance)
     values, heights = best[entry] + steps, []
     for value in values:
@@ -165,20 +159,34 @@ def along(
     return np.exp(values), data.y.size * np.array(heights)
 
 
-def gains(better: Learned, worse: Learned, data: LearningData, request: LearningRequest) -> tuple[float, float, bool]:
-    """What one gains over another, in nats per target, its standard error, and whether it is that of blocks aside.
+class Gain(NamedTuple):
+    """What one kernel gains over another, in nats per target."""
 
-    These have not been learnt from. Where there are too few of them, it is that of the others.
+    mean: float
+    error: float  # its standard error; infinite where it is not known
+    n_targets: float  # whose likelihoods tell it; 0 where these do not add up to that of the data
+
+
+def gains(better: Learned, worse: Learned, data: LearningData, request: LearningRequest) -> Gain:
+    """What one gains over another, learnt from the same data.
+
+    Blocks in order tell it, terms of the likelihood of all data: some, and where it is not clear all. Others overlap,
+    so those tell it that are aside and have not been learnt from, if there are enough.
     """
     blocks = data.blocks or []
+    if are_ordered(blocks):
+        judges = thinned(data.exact_early, 1, JUDGES)
+        mean, error = _gains_on(judges, better, worse, data, request)
+        if len(blocks) > JUDGES and abs(mean) < UNCLEAR * error:
+            judges = data.exact_early
+            mean, error = _gains_on(judges, better, worse, data, request)
+        return Gain(mean, error, sum(block.size / block.share for block in judges))
     followed = to_follow(blocks)
     used = {id(block.X) for block in followed}
     aside = [block for block in blocks if id(block.X) not in used]
-    is_aside = len(aside) >= LEAST_ASIDE
-    mean, error = _gains_on(thinned(aside, 0, ASIDE) if is_aside else followed, better, worse, data, request)
-    if is_aside and len(aside) > ASIDE and abs(mean) < UNCLEAR * error:
-        mean, error = _gains_on(aside, better, worse, data, request)
-    return mean, error, is_aside
+    if len(aside) >= LEAST_ASIDE:
+        return Gain(*_gains_on(aside, better, worse, data, request), 0.0)
+    return Gain(_gains_on(followed, better, worse, data, request)[0], np.inf, data.y.size)
 
 
 def _gains_on(
@@ -217,7 +225,7 @@ def space_of(data: LearningData, request: LearningRequest, n_scales: int) -> Spa
 def to_compare(blocks: list[Block]) -> list[Block]:
     """Blocks to compare starts on."""
     if are_ordered(blocks):
-        return thinned(blocks, *TO_COMPARE)
+        return thinned(lighter(blocks), *TO_COMPARE)
     followed = to_follow(blocks)
     return followed[:: max(len(followed) // N_FEW, 1)]
 
@@ -225,5 +233,5 @@ def to_compare(blocks: list[Block]) -> list[Block]:
 def to_follow(blocks: list[Block]) -> list[Block]:
     """Blocks to follow the best start on; of many independent ones every third is aside, to judge by."""
     if are_ordered(blocks):
-        return thinned(blocks, *TO_FOLLOW)
+        return thinned(lighter(blocks), *TO_FOLLOW)
     return [b for i, b in enumerate(blocks) if i % 3 != 2] if len(blocks) > N_BLOCKS else blocks

@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial import cKDTree
 from sklearn.neighbors import KDTree
 
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
+from ..solvers import linalg
 
 MOST_CELLS, CELL_POINTS = 400, 30
 MOST_COLUMN_CELLS = 64  # of a function of one column
@@ -37,7 +37,7 @@ MOST_LOG = 30.0  # of a ratio of variances
 DOF = 5.0  # of the tails that sizes are told by, whatever those of the noise are
 LEAST_CURVATURE = 0.2  # of a residual, so that steps stay short
 MOST_KEPT = 1 << 24  # numbers of a matrix that is kept over rounds
-STEPS, LAST_STEP = 8, 1e-3  # towards the most likely size of a cell, and the least that is worth another
+STEPS, LAST_STEP = 8, 1e-2  # towards the most likely size of a cell, and the least that is worth another
 MOST_EXCESS = 6.0  # of a cell, beside all
 LEAST_SHARE = 0.25  # of the function's variance: less noise is as good as none
 VANISHES = 0.25  # of the weight of a cell, were its noise of the usual size
@@ -167,9 +167,11 @@ def choose_kernel(cells: Cells, values: Floats, variances: Floats) -> Kernel | N
         return None
     distances = cKDTree(places).query(places, 2)[0][:, 1]
     near, far = max(float(np.median(distances)), 1e-12), float(np.max(np.ptp(cells.middles, axis=0)))
+    used = np.isfinite(variances)
+    middles, values, variances = cells.middles[used], values[used], variances[used]
     best, kernel = _log_likelihood(None, values, variances), None
     for length in np.geomspace(near, max(far, 2 * near), N_LENGTHS):
-        unit = _kernel(length, 1.0)(cells.middles, cells.middles)
+        unit = _kernel(length, 1.0)(middles, middles)
         for variance in VARIANCES:
             likelihood = _log_likelihood(variance * unit, values, variances)
             if likelihood > best:
@@ -340,20 +342,30 @@ def _kernel(length: float, variance: float) -> Kernel:
 
 
 def _log_likelihood(K: Floats | None, values: Floats, variances: Floats) -> float:
-    """Log likelihood of values (M,) with a constant mean that is best for them; without `K`, of a constant alone."""
-    used = np.isfinite(variances)
-    C = np.diag(variances[used])
-    if K is not None:
-        C = C + K[np.ix_(used, used)]
-    factor = cho_factor(C, lower=True)
-    solved = cho_solve(factor, np.column_stack([values[used], np.ones(int(used.sum()))]))
-    mean = solved[:, 0].sum() / solved[:, 1].sum()
-    quadratic = float((values[used] - mean) @ (solved[:, 0] - mean * solved[:, 1]))
-    return -0.5 * quadratic - float(np.log(np.diagonal(factor[0])).sum())
+    """Log likelihood of values (M,) with a constant mean that is best for them; without `K`, of a constant alone.
+
+    `K` is symmetric, and overwritten.
+    """
+    columns = np.array([values, np.ones(len(values))]).T
+    if K is None:
+        roots = np.sqrt(variances)
+        half = columns / roots[:, None]
+    else:
+        K.flat[:: len(K) + 1] += variances
+        lower = K.T  # in Fortran order
+        if not linalg.cholesky_in_place(lower):
+            return -np.inf
+        roots, half = np.diagonal(lower), linalg.solve_lower(lower, columns)
+    mean = (half[:, 0] @ half[:, 1]) / (half[:, 1] @ half[:, 1])
+    rest = half[:, 0] - mean * half[:, 1]
+    return -0.5 * float(rest @ rest) - float(np.log(roots).sum())
 
 
 def _smoothed(X: Floats, kernel: Kernel, K: Floats, values: Floats, variances: Floats) -> NoiseField:
     """Field by the process of cells (M, d) with covariances `K` (M, M), values (M,) and error variances (M,)."""
-    solved = cho_solve(cho_factor(K + np.diag(variances), lower=True), np.column_stack([values, np.ones(len(values))]))
+    C = K.copy()
+    C.flat[:: len(C) + 1] += variances
+    factor, _ = linalg.cholesky(C.T)
+    solved = linalg.solve_both(factor, np.array([values, np.ones(len(values))]).T)
     mean = float(solved[:, 0].sum() / solved[:, 1].sum())
     return NoiseField(X, kernel, solved[:, 0] - mean * solved[:, 1], mean)

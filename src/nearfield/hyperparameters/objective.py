@@ -14,7 +14,8 @@ from scipy.linalg import LinAlgError
 
 from ..common.threads import n_threads, single_threaded_blas, thread_map, worker_threads
 from ..common.types import Floats
-from .blocks import Block, Evaluation, LearningData, Likelihood, Stacks, are_ordered, sum_of, thinned
+from ..kernels import Kernel
+from .blocks import Block, Evaluation, LearningData, Likelihood, Stacks, are_ordered, sum_of, thinned, with_exact_early
 from .information import information
 from .optimiser import Climb, Optimum
 from .request import LearningRequest, Progress
@@ -23,13 +24,15 @@ from .work import Work
 
 NOT_YET = 3e-5  # gain per target that starts are not compared for
 LAST_IN_ORDER, LAST, LAST_OF_ONE = (
-    2e-5,
+    5e-5,
     3e-6,
     1e-10,
 )  # gain per target of the last step: of blocks in order, others, one
+NEAR = 3e-4  # the same, before more blocks are gone to
 CLOSE = 5e-3  # nats per target that a start may be behind the best of them, with blocks in order
 MOST_STEPS = 60
 TO_INFORM, LEAST_TO_INFORM = (4, 32), 4  # blocks that tell the curvature: early and all of those in order; others
+TO_SCAN = (8, 48)  # the same where it is that of many components
 DIFFERENCE = 1e-3  # step of finite differences
 
 
@@ -75,7 +78,10 @@ class Objective:
             all_climbs = list(climbs)
             others: list[Climb] = []
             for before, blocks in pairwise(stages):
-                climbs = self._race(climbs, before, n_steps, run) if len(climbs) > 1 else climbs
+                if len(climbs) > 1:
+                    climbs = self._race(climbs, before, n_steps, run)
+                else:
+                    self._finished(climbs[0], before, "approach", NEAR)
                 least = climbs[0].best.value - (CLOSE if is_ordered else np.inf)
                 n_left = sum(climb.best.value >= least for climb in climbs[: -(-len(climbs) // 2)])
                 others = climbs[n_left:] + others
@@ -95,8 +101,8 @@ class Objective:
         return replace(best, n_evaluations=sum(climb.best.n_evaluations for climb in all_climbs))
 
     def information(self, blocks: list[Block], point: Floats, _: Any) -> Floats | None:
-        """Expected second derivatives in place of `curvature`, from every third block."""
-        F = self._information_of(blocks[::3], point)
+        """Expected second derivatives in place of `curvature`."""
+        F = self._information_of(blocks, point)
         return F if np.isfinite(F).all() else None
 
     def _climbs(self, blocks: list[Block], starts: list[Floats], run: Any) -> list[Climb]:
@@ -123,7 +129,7 @@ class Objective:
 
     def values(self, blocks: list[Block], points: list[Floats]) -> Floats:
         """Likelihood per target of some blocks at points; minus infinity where it cannot be evaluated."""
-        size = sum(block.size for block in blocks)
+        size = _size(blocks)
         stacks = self.stacks(blocks, len(self.space.columns) > 1) if self.likelihood is None else []
 
         def value(point: Floats, run: Any) -> float:
@@ -138,6 +144,23 @@ class Objective:
 
         with self.running(blocks) as run:
             return np.array([value(point, run) for point in points])
+
+    def gradient_and_information(
+        self, blocks: list[Block], kernel: Kernel, noise_variance: float
+    ) -> tuple[Floats, Floats]:
+        """Gradient (p,) per target in the logarithms of all hyperparameters of any kernel, and information (p, p).
+
+        Raises
+        ------
+        LinAlgError
+            Where a covariance matrix is not positive definite.
+        """
+        noise = max(noise_variance, self.space.noise_floor)
+        some = _to_inform(blocks, *TO_SCAN)
+        with self.running(blocks) as run:
+            gradient = self._evaluation(blocks, run)(kernel, noise)[1]
+            F = information(some, kernel, noise)
+        return gradient / _size(blocks), F / _size(some)
 
     def height(self, blocks: list[Block], start: Floats, run: Any) -> float:
         """Largest value that a few steps lead to."""
@@ -175,8 +198,7 @@ class Objective:
 
     def _information(self, blocks: list[Block]) -> Callable[[Floats], Floats]:
         """Expected curvature per target, as a function of the free entries, from some of the blocks."""
-        n_others = max(LEAST_TO_INFORM, len(blocks) // 5)
-        some = thinned(blocks, *TO_INFORM) if are_ordered(blocks) else blocks[:: max(len(blocks) // n_others, 1)]
+        some = _to_inform(blocks, *TO_INFORM)
 
         def curvature(values: Floats) -> Floats:
             F = self._information_of(some, values)
@@ -191,11 +213,11 @@ class Objective:
             F = information(blocks, kernel, max(noise, self.space.noise_floor))
         except LinAlgError:
             return np.full((len(values),) * 2, np.nan)
-        return self.space.free_matrix(F) / sum(block.size for block in blocks)
+        return self.space.free_matrix(F) / _size(blocks)
 
     def _function(self, blocks: list[Block], run: Any) -> Any:
         """Value and gradient per target, as a function of the free entries."""
-        size = sum(block.size for block in blocks)
+        size = _size(blocks)
         evaluate = self._evaluation(blocks, run)
 
         def objective(values: Floats) -> tuple[float, Floats]:
@@ -209,3 +231,16 @@ class Objective:
         if self.likelihood is not None:
             return self.likelihood(blocks)
         return sum_of(self.stacks(blocks, len(self.space.columns) > 1), run)
+
+
+def _to_inform(blocks: list[Block], n_early: int, most: int) -> list[Block]:
+    """Blocks that tell the curvature: early ones and so many in all, of those in order, or a fifth of others."""
+    if are_ordered(blocks):
+        return with_exact_early(thinned(blocks, n_early, most), n_early)
+    n_others = max(LEAST_TO_INFORM, len(blocks) // 5)
+    return blocks[:: max(len(blocks) // n_others, 1)]
+
+
+def _size(blocks: list[Block]) -> float:
+    """Number of targets that blocks stand for."""
+    return sum(block.size for block in blocks)

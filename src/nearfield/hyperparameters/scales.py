@@ -7,18 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..common.types import Floats
 from ..kernels import Kernel
 from .blocks import LearningData
-from .composite import gains, maximise_composite_likelihood, with_extents
+from .composite import gains, maximise_composite_likelihood, space_of, to_follow, with_extents
+from .further import with_one_more
 from .learned import Learned
+from .objective import Objective
 from .request import LearningRequest
 from .screening import screen
 from .work import Work
 
 MAX_SCALES, MAX_PER_COLUMN = 5, 3  # components; with a length scale per column each takes far longer
 LEAST_GAIN, LEAST_ERRORS = 3e-4, 1.5  # nats per target that a further scale must gain, and in standard errors
-APART = 3.0  # factor between the length scales that one is split into
+HOPELESS = 5e-5  # the same that is expected of one that is not worth trying
 
 
 def learn_with_scales(
@@ -32,20 +33,10 @@ def learn_with_scales(
     began, work = time.perf_counter(), work or Work(request.time_budget)
     data = data.with_blocks(request.ard, rng, request.tied)
 
-    def with_scales(J: int, before: Learned | None) -> Learned:
-        # With a length scale per column, components differ in which columns matter, and not in length alone.
-        goes_on = before is not None and before.kernel.n_scales == J - 1 and not request.ard
-        return maximise_composite_likelihood(
-            data,
-            request,
-            rng,
-            n_scales=J,
-            simplify=True,
-            work=work,
-            starts=_with_one_more(before) if before is not None and goes_on else None,
-        )
+    def with_scales(J: int, starts: list[tuple[Kernel, float]] | None = None) -> Learned:
+        return maximise_composite_likelihood(data, request, rng, n_scales=J, simplify=True, work=work, starts=starts)
 
-    best = with_scales(1, None)
+    best = with_scales(1)
     n_evaluations = best.n_evaluations
     most = request.n_scales or (MAX_PER_COLUMN if request.ard else MAX_SCALES)
     screened = screen(best, data, request) if request.ard and most > 1 else None
@@ -55,7 +46,15 @@ def learn_with_scales(
         if work.is_done:
             best = replace(best, converged=False)
             break
-        further = with_scales(J, best)
+        starts = None
+        if not request.ard and best.kernel.n_scales == J - 1:
+            # With a length scale per column, components differ in which columns matter, and not in length alone.
+            objective = Objective.of(space_of(data, request, J - 1), data, request, work)
+            starts = with_one_more(best, objective, to_follow(data.blocks or []))
+            n_evaluations += 1
+            if not starts or (request.n_scales is None and starts[0].gain < HOPELESS):
+                break
+        further = with_scales(J, None if starts is None else [start[:2] for start in starts])
         n_evaluations += further.n_evaluations
         if request.n_scales is not None:
             best = max(best, further, key=lambda learned: learned.log_likelihood)
@@ -67,45 +66,9 @@ def learn_with_scales(
     return replace(best, seconds=time.perf_counter() - began, n_evaluations=n_evaluations)
 
 
-def _with_one_more(learned: Learned) -> list[tuple[Kernel, float]]:
-    """Kernels of one component more to start from, and noise variances.
-
-    The largest in two, a longer one, a shorter one out of noise, and one between the two that are farthest apart.
-    """
-    kernel, noise_variance = learned.kernel, learned.noise_variance
-    scales, variances = kernel.length_scales, kernel.variances
-    j = int(np.argmax(variances))
-    halves = np.delete(variances, j), np.full(2, 0.5 * variances[j])
-    split = np.concatenate([np.delete(scales, j, axis=0), scales[[j]] / APART**0.5, scales[[j]] * APART**0.5])
-    tenth = 0.1 * variances.sum()
-    starts = [
-        (replace(kernel, length_scales=split, variances=np.concatenate(halves)), noise_variance),
-        (_joined(kernel, scales[[-1]] * APART, tenth), noise_variance),
-        (_joined(kernel, scales[[0]] / APART, 0.5 * noise_variance + 0.1 * tenth), 0.5 * noise_variance),
-    ]
-    if len(scales) > 1:
-        steps = np.log(scales[1:] / scales[:-1])
-        i = int(np.argmax(steps.mean(axis=1)))
-        middle = (variances[i] * variances[i + 1]) ** 0.5
-        starts.append((_joined(kernel, scales[[i]] * np.exp(0.5 * steps[i]), 0.5 * middle), noise_variance))
-    return starts
-
-
-def _joined(kernel: Kernel, scales: Floats, variance: float) -> Kernel:
-    return replace(
-        kernel,
-        length_scales=np.concatenate([kernel.length_scales, scales]),
-        variances=np.append(kernel.variances, variance),
-    )
-
-
 def _is_better(further: Learned, best: Learned, data: LearningData, request: LearningRequest) -> bool:
-    """Whether a further scale pays: its gain is clear beside its error, and worth it.
-
-    Where there are no blocks aside to judge by, it must also be beyond Schwarz's criterion.
-    """
-    gain, error, is_aside = gains(further, best, data, request)
-    n = data.y.size
+    """Whether a further scale pays: its gain is worth it, and clear beside its error or by Schwarz's criterion."""
+    gain = gains(further, best, data, request)
     extra = (1 + further.kernel.length_scales.shape[1]) * (further.kernel.n_scales - best.kernel.n_scales)
-    least = max(LEAST_GAIN, LEAST_ERRORS * error) if is_aside else 0.5 * extra * np.log(n) / n
-    return bool(gain > least)
+    schwarz = 0.5 * extra * np.log(gain.n_targets) / gain.n_targets if gain.n_targets else np.inf
+    return bool(gain.mean > max(LEAST_GAIN, min(LEAST_ERRORS * gain.error, schwarz)))

@@ -21,6 +21,7 @@ from .expansions import matern_mixture, rational_quadratic_mixture
 from .families import ACCURACY, ALPHA, FAMILIES
 
 COINCIDE = 1.25  # length scales closer than this factor are one
+FEW_COLUMNS = 3  # in which differences are squared as fast as they are expanded, and keep their digits everywhere
 VANISH = 1e-3  # share of all variance below which a component says nothing
 
 
@@ -154,8 +155,8 @@ def _expansion(family: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 def squared_distances(X: Array, Y: Array) -> Array:
     """Squared Euclidean distances `(..., n, m)` between rows of `X` (..., n, d) and `Y` (..., m, d)."""
-    if array_api_compat.is_numpy_array(X) and X.ndim == 2 and X.dtype == np.float64:
-        return cdist(X, Y, "sqeuclidean")
+    if array_api_compat.is_numpy_array(X) and X.ndim == 2 and (X.dtype == np.float64 or X.shape[1] <= FEW_COLUMNS):
+        return cdist(X, Y, "sqeuclidean").astype(X.dtype, copy=False)
     xp = namespace(X, Y)
     # Squares are expanded for speed; around a common centre, so that nearby points keep their digits.
     center = xp.mean(Y, axis=-2, keepdims=True)
