@@ -99,9 +99,7 @@ def test_optimal_allocation_is_unbiased_and_has_the_error_it_promises(sampling, 
     assert abs(errors.mean() - promised.error) <= Z_LIMIT * errors.std() / len(errors) ** 0.5 + slack
 
 
-@pytest.mark.parametrize(
-    ("sampling", "exact_degrees"), [("gaussian", None), ("rademacher", 2), ("tensor_srht", None)]
-)
+@pytest.mark.parametrize(("sampling", "exact_degrees"), [("gaussian", None), ("rademacher", 2), ("tensor_srht", None)])
 def test_random_allocation_is_unbiased(sampling, exact_degrees):
     z = 0.6 * points((6, 3), 4)
     rng = np.random.RandomState(0)

@@ -20,6 +20,7 @@ from nearfield.reporting.page.slices import base_of
 from nearfield.reporting.page.svg import Chart, Scale, fitted
 from nearfield.sources import ArraySource
 
+pytestmark = pytest.mark.usefixtures("few_probes_in_module")
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09, "random_state": 0}
 HOSTILE = "<script>alert('x')</script>"
 
