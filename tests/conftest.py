@@ -41,6 +41,13 @@ def few_probes_in_module():
         yield
 
 
+@pytest.fixture
+def no_drawing(monkeypatch):
+    """Pages whose pictures are empty, where these are not the subject: matplotlib takes longer than all else."""
+    figure = pytest.importorskip("matplotlib.figure")
+    monkeypatch.setattr(figure.Figure, "savefig", lambda _, file, **options: file.write("<svg></svg>"))
+
+
 @pytest.fixture(scope="session")
 def data_dir():
     """Folder of real data sets, named by the environment variable NEARFIELD_DATA."""

@@ -331,7 +331,7 @@ def test_a_full_disk_leaves_the_old_model(fails, csv, tmp_path, monkeypatch):
 def test_ctrl_c_is_one_line_and_code_130_and_leaves_nothing(csv, tmp_path):
     rng = np.random.default_rng(0)
     big = tmp_path / "big.csv"
-    np.savetxt(big, rng.standard_normal((20_000, 9)), delimiter=",", header=",".join("abcdefghy"), comments="")
+    np.savetxt(big, rng.standard_normal((6000, 9)), delimiter=",", header=",".join("abcdefghy"), comments="")
     process = subprocess.Popen(
         [sys.executable, "-m", "nearfield", "fit", big, "--target", "y", "--out", tmp_path / "m.nf"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nearfield import ExactGPRegressor, LocalGPRegressor, load, metrics, save
-from nearfield.local import by_number, choices, global_part, iteration
+from nearfield.local import by_number, by_radius, choices, global_part, iteration
 
 WIDTH, RADIUS, NOISE = 10.0, 1.6, 0.05
 # How many of the three scales have features over the whole domain, and what is left to neighbourhoods.
@@ -28,6 +28,8 @@ def _no_way_out():
         patch.setattr(choices, "EXACT_FALLBACK_UP_TO", 0)
         patch.setattr(by_number, "NEIGHBOURHOODS", 24)
         patch.setattr(by_number, "PLACES", 64)
+        patch.setattr(by_radius, "MOST", 48)
+        patch.setattr(by_radius, "GAPS", 24)
         yield
 
 

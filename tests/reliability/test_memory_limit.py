@@ -74,7 +74,7 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated():
 
 
 def test_what_fits_is_done_in_chunks():
-    """Answers that would take more than there is at once: 20 000 points beside 800 samples, and 300 features of them."""
+    """Answers that would not fit at once: 20 000 points beside 800 samples, and 300 features of them."""
     result = run(
         100,
         """
