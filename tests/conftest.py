@@ -41,11 +41,19 @@ def few_probes_in_module():
         yield
 
 
+@pytest.fixture(scope="module")
+def coarse_maps():
+    """Pages whose maps have few cells: to predict all of them takes longer than all else."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nearfield.reporting.page.maps.CELLS", 4000)
+        yield
+
+
 @pytest.fixture
-def no_drawing(monkeypatch):
-    """Pages whose pictures are empty, where these are not the subject: matplotlib takes longer than all else."""
+def quick_pages(coarse_maps, monkeypatch):
+    """Pages whose pictures are empty as well, where these are not the subject."""
     figure = pytest.importorskip("matplotlib.figure")
-    monkeypatch.setattr(figure.Figure, "savefig", lambda _, file, **options: file.write("<svg></svg>"))
+    monkeypatch.setattr(figure.Figure, "savefig", lambda _, file, **__: file.write("<svg></svg>"))
 
 
 @pytest.fixture(scope="session")

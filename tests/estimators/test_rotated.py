@@ -124,7 +124,7 @@ def test_a_file_holds_the_rotation(data, models, name, tmp_path):
     model.__dict__["_rotation"] = kept
 
 
-@pytest.mark.usefixtures("no_drawing")
+@pytest.mark.usefixtures("quick_pages")
 @pytest.mark.parametrize("name", MAKERS)
 def test_points_pages_grids_and_reports_are_in_the_columns_of_the_user(data, models, name):
     X, y, *_ = data
