@@ -16,10 +16,11 @@ from nearfield import metrics
 from nearfield.hyperparameters.blocks import Block, LearningData
 from nearfield.hyperparameters.composite import maximise_composite_likelihood
 from nearfield.hyperparameters.learning import Fixed, LearningRequest, learn_hyperparameters
-from nearfield.hyperparameters.likelihood import kernel_log_likelihood
 from nearfield.hyperparameters.space import Extents
 from nearfield.kernels import Kernel
 from nearfield.solvers.kernel_space import KernelSpace
+
+from .single import kernel_log_likelihood
 
 
 @pytest.fixture(autouse=True, scope="module")
