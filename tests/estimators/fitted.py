@@ -8,6 +8,8 @@ import pytest
 from nearfield import ExactGPRegressor, LocalGPRegressor, MaclaurinFeatures, TaylorFeatures
 from nearfield.local import by_number, by_radius, choices, in_memory
 
+from ..small import exact_up_to
+
 NOISE, SIDE = 0.05, 4.4
 PLAIN = {"length_scale": 0.7, "signal_variance": 1.3}
 THREE = {"length_scale": [0.4, 1.5, 8.0], "signal_variance": [0.5, 1.0, 2.0]}
@@ -52,10 +54,8 @@ def exact(name):
 def local(name):
     """A local model of a kind, where the exact process is not there to fall back upon."""
     kernel, approximation = KINDS[name]
-    with pytest.MonkeyPatch.context() as patch:
+    with exact_up_to(0), pytest.MonkeyPatch.context() as patch:
         patch.setattr(choices, "EXACT_FALLBACK_UP_TO", 0)
-        for module in (by_number, by_radius, in_memory):
-            patch.setattr(module, "ALWAYS_EXACT_UP_TO", 0)
         patch.setattr(by_number, "NEIGHBOURHOODS", 24)
         patch.setattr(by_number, "PLACES", 64)
         for number in ("LEAST", "MOST", "GAPS"):

@@ -16,6 +16,8 @@ from nearfield.local.one_center import NestedSubsets, OneCenterSearch
 from nearfield.local.plan import Plan
 from nearfield.local.probes import make_neighbourhoods
 
+from ..small import exact_up_to
+
 KERNEL = Kernel.gaussian(1.0)
 NOISE = 0.09
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": NOISE, "random_state": 0}
@@ -369,10 +371,10 @@ def test_a_loose_tolerance_is_cheap(tolerance):
     ids=str,
 )
 @pytest.mark.usefixtures("few_probes")
-def test_what_is_given_is_kept(given, monkeypatch):
-    monkeypatch.setattr(tuning, "ALWAYS_EXACT_UP_TO", 0)
+def test_what_is_given_is_kept(given):
     X, y = synthetic(800, 2, 8.5)
-    model = LocalGPRegressor(**FIXED, **given).fit(X, y)
+    with exact_up_to(0):
+        model = LocalGPRegressor(**FIXED, **given).fit(X, y)
     if "spacing" in given:
         assert model.spacing_ == given["spacing"]
     if "radius" in given:

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import strategies as st
 
 MOST = 3000 if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz" else 300
 LAYOUTS = ("uniform", "clusters", "grid", "repeats", "collinear", "outliers", "line", "one place")
-
-
-@contextmanager
-def exact_up_to(n: int) -> Iterator[None]:
-    """Take local models for more than so many points, where the library takes the exact process for 1500."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in ("by_number", "by_radius", "in_memory"):
-            patch.setattr(f"nearfield.local.{module}.ALWAYS_EXACT_UP_TO", n)
-        yield
 
 
 @dataclass(frozen=True, repr=False)

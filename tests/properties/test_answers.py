@@ -8,7 +8,8 @@ from hypothesis import given
 
 import nearfield as nf
 
-from .problems import exact_up_to, problems
+from ..small import exact_up_to
+from .problems import problems
 
 ROUNDING = 1e-6
 

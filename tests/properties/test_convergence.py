@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 import nearfield as nf
 
-from .problems import exact_up_to, problems
+from ..small import exact_up_to
+from .problems import problems
 
 layouts = ("uniform", "clusters", "grid", "repeats", "collinear", "line")
 
