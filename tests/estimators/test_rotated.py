@@ -80,6 +80,7 @@ def test_several_components_have_lengths_of_their_own(data):
     assert model.log_marginal_likelihood() == pytest.approx(plain.log_marginal_likelihood(), rel=1e-8)
 
 
+@pytest.mark.usefixtures("few_probes")
 def test_the_local_model_is_within_its_tolerance(data, models):
     X, y, places, _ = data
     local = nf.LocalGPRegressor(
