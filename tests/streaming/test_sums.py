@@ -38,7 +38,7 @@ def make_data(n=3000, d=2, width=20.0, seed=0):
     return X, field(X) + 0.3 * rng.standard_normal(len(X)), rng.uniform(0.2, 3.0, len(X))
 
 
-def places(n=1500, d=2, width=20.0, seed=1):
+def places(n=500, d=2, width=20.0, seed=1):
     """Test points inside the data, in the hole and outside."""
     return np.random.default_rng(seed).uniform(-0.4 * width, 1.4 * width, (n, d))
 
