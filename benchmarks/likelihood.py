@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 
 import _common as common
 import nearfield as nf
-from nearfield.hyperparameters.likelihood import kernel_log_likelihood
+from nearfield.hyperparameters.likelihood import Stack, squared_differences
 from nearfield.kernels import Kernel
 
 GAPS = ("cloudy_field", "us_elevation_gaps")
@@ -102,11 +102,11 @@ def maximum(folder, n=10_000, device="cpu"):
 def exact_log_likelihood(X, y, device):
     """Function of a kernel and a noise variance, with its gradient."""
     if device == "cpu":
-        return lambda kernel, noise: kernel_log_likelihood(kernel, noise, X, y[:, None])
+        return Stack(squared_differences(X[None], False), y[None, :, None])
     from nearfield.hyperparameters.blocks import Block
-    from nearfield.tensors.learning import Stack
+    from nearfield.tensors import learning
 
-    return Stack([Block(X, y[:, None])], device).log_likelihood
+    return learning.Stack([Block(X, y[:, None])], device).log_likelihood
 
 
 if __name__ == "__main__":

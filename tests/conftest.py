@@ -7,6 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+# Workers of pytest-xdist share the cores: threads of one would wait for those of the others.
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    share = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    os.environ.setdefault("LOKY_MAX_CPU_COUNT", str(max(share, 1)))  # what n_jobs=None and OpenMP may use
+
 # The same examples on every run, and no limit on the time of one: a failure is the code's, not the day's.
 settings.register_profile("repeatable", max_examples=30, derandomize=True, deadline=None)
 # `make fuzz`: other examples on every run, and many more.
@@ -14,14 +19,41 @@ settings.register_profile("fuzz", max_examples=int(os.environ.get("EXAMPLES", "1
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
+def choose_by_few_probes(patch):
+    patch.setattr("nearfield.local.by_radius.LEAST", 8)
+    patch.setattr("nearfield.local.by_radius.MOST", 8)
+    patch.setattr("nearfield.local.by_radius.GAPS", 8)
+    patch.setattr("nearfield.local.by_number.NEIGHBOURHOODS", 12)
+    patch.setattr("nearfield.local.by_number.PLACES", 32)
+
+
 @pytest.fixture
 def few_probes(monkeypatch):
     """Choose by fewer probes than usual, where it does not matter how well."""
-    monkeypatch.setattr("nearfield.local.by_radius.LEAST", 8)
-    monkeypatch.setattr("nearfield.local.by_radius.MOST", 8)
-    monkeypatch.setattr("nearfield.local.by_radius.GAPS", 8)
-    monkeypatch.setattr("nearfield.local.by_number.NEIGHBOURHOODS", 12)
-    monkeypatch.setattr("nearfield.local.by_number.PLACES", 32)
+    choose_by_few_probes(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def few_probes_in_module():
+    """The same for fixtures of a module."""
+    with pytest.MonkeyPatch.context() as patch:
+        choose_by_few_probes(patch)
+        yield
+
+
+@pytest.fixture(scope="module")
+def coarse_maps():
+    """Pages whose maps have few cells: to predict all of them takes longer than all else."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nearfield.reporting.page.maps.CELLS", 4000)
+        yield
+
+
+@pytest.fixture
+def quick_pages(coarse_maps, monkeypatch):
+    """Pages whose pictures are empty as well, where these are not the subject."""
+    figure = pytest.importorskip("matplotlib.figure")
+    monkeypatch.setattr(figure.Figure, "savefig", lambda _, file, **__: file.write("<svg></svg>"))
 
 
 @pytest.fixture(scope="session")

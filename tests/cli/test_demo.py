@@ -26,6 +26,7 @@ def few_airports(n=500):
     return demo.Airports(places, elevation, order[n // 6 :], order[: n // 6], 3, 1)
 
 
+@pytest.mark.usefixtures("few_probes", "coarse_maps")
 def test_the_demo_writes_pictures_and_a_page_and_prints_scores(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
     pytest.importorskip("airportsdata")

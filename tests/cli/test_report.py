@@ -9,6 +9,7 @@ pytest.importorskip("typer")
 import nearfield as nf
 from nearfield import cli
 
+pytestmark = pytest.mark.usefixtures("quick_pages")
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09, "random_state": 0}
 NAMES = np.array(["east", "north"], dtype=object)
 

@@ -215,7 +215,7 @@ def test_further_refusals(monkeypatch):
     with pytest.raises(ValueError, match="rows of a source"):
         model.predict(ArraySource(X, batch_size=2), return_cov=True)
     monkeypatch.setattr("nearfield.common.memory.available", lambda: 1000)
-    with pytest.raises(MemoryError, match="covariance matrix of 3 places, given 850 samples"):
+    with pytest.raises(MemoryError, match="covariance matrix of 3 places, given 700 samples"):
         model.predict(X, return_cov=True)
 
 

@@ -5,6 +5,7 @@ from nearfield import ExactGPRegressor, FeatureGPRegressor, FourierFeatures, Loc
 from nearfield.local import certificate, iteration
 from nearfield.sources import ArraySource
 
+pytestmark = pytest.mark.usefixtures("few_probes_in_module")
 GIVEN = {"length_scale": [0.3, 2.0], "signal_variance": [1.0, 2.0], "noise_variance": 0.1, "n_scales": 2}
 
 
@@ -29,8 +30,12 @@ def exact():
     return ExactGPRegressor(**GIVEN).fit(*data())
 
 
-def test_it_is_the_exact_process_within_its_bounds(model, exact):
-    found = model.certify(places(), random_state=0)
+@pytest.fixture(scope="module")
+def found(model):
+    return model.certify(places(), random_state=0)
+
+
+def test_it_is_the_exact_process_within_its_bounds(found, exact):
     mean, std = exact.predict(found.X, return_std=True, include_noise=True)
     assert found.converged
     assert np.all(np.abs(found.mean - mean) <= found.mean_bound + 1e-9)
@@ -40,8 +45,7 @@ def test_it_is_the_exact_process_within_its_bounds(model, exact):
     assert found.mean_bound.max() < 1e-3
 
 
-def test_the_distance_is_that_of_the_model(model, exact):
-    found = model.certify(places(), random_state=0)
+def test_the_distance_is_that_of_the_model(found, model, exact):
     answers = model.predict(found.X, return_std=True, include_noise=True)
     mean, std = exact.predict(found.X, return_std=True, include_noise=True)
     expected = metrics.kl_divergence(answers[0], answers[1] ** 2, mean, std**2)

@@ -8,6 +8,7 @@ from sklearn.preprocessing import SplineTransformer
 
 import nearfield as nf
 
+pytestmark = pytest.mark.usefixtures("few_probes_in_module")
 GIVEN = {"length_scale": 1.3, "signal_variance": 0.8, "noise_variance": 0.05}
 RNG = np.random.default_rng(0)
 N, M = 120, 30

@@ -29,12 +29,18 @@ def regressor(request):
     return REGRESSORS[request.param]
 
 
+def cross_fitted(mean, y, purpose):
+    """What the mean says of each row without it, in the five folds of `random_state=3`."""
+    held_out = np.empty(N)
+    for train, test in KFold(5, shuffle=True, random_state=spawn(3, purpose)).split(X):
+        held_out[test] = clone(mean).fit(X[train], y[train]).predict(X[test])
+    return held_out
+
+
 def test_the_process_is_one_of_cross_fitted_residuals(regressor):
     tree = DecisionTreeRegressor(max_leaf_nodes=8, random_state=0)
     model = regressor(coordinates=[0, 1], mean=tree, random_state=3).fit(X, Y)
-    held_out = np.empty(N)
-    for train, test in KFold(5, shuffle=True, random_state=spawn(3, "mean")).split(X):
-        held_out[test] = clone(tree).fit(X[train], Y[train]).predict(X[test])
+    held_out = cross_fitted(tree, Y, "mean")
     residuals = regressor(coordinates=[0, 1]).fit(X, Y - held_out)
     expected = clone(tree).fit(X, Y).predict(PLACES) + residuals.predict(PLACES)
     np.testing.assert_allclose(model.predict(PLACES), expected, rtol=1e-9)
@@ -55,13 +61,9 @@ def test_the_process_is_one_of_cross_fitted_residuals(regressor):
 
 def test_a_second_round_fits_the_mean_to_what_the_process_leaves(regressor):
     tree = DecisionTreeRegressor(max_leaf_nodes=8, random_state=0)
-    first = regressor(coordinates=[0, 1], mean=tree, random_state=3).fit(X, Y)
     model = regressor(coordinates=[0, 1], mean=tree, mean_rounds=2, random_state=3).fit(X, Y)
-    rest = Y - regressor(coordinates=[0, 1]).fit(X, Y - first._mean_rows[:, 0]).loo_.mean
-    held_out = np.empty(N)
-    for train, test in KFold(5, shuffle=True, random_state=spawn(3, "mean 1")).split(X):
-        held_out[test] = clone(tree).fit(X[train], rest[train]).predict(X[test])
-    residuals = regressor(coordinates=[0, 1]).fit(X, Y - held_out)
+    rest = Y - regressor(coordinates=[0, 1]).fit(X, Y - cross_fitted(tree, Y, "mean")).loo_.mean
+    residuals = regressor(coordinates=[0, 1]).fit(X, Y - cross_fitted(tree, rest, "mean 1"))
     expected = clone(tree).fit(X, rest).predict(PLACES) + residuals.predict(PLACES)
     np.testing.assert_allclose(model.predict(PLACES), expected, rtol=1e-7)
 

@@ -80,6 +80,7 @@ def test_several_components_have_lengths_of_their_own(data):
     assert model.log_marginal_likelihood() == pytest.approx(plain.log_marginal_likelihood(), rel=1e-8)
 
 
+@pytest.mark.usefixtures("few_probes")
 def test_the_local_model_is_within_its_tolerance(data, models):
     X, y, places, _ = data
     local = nf.LocalGPRegressor(
@@ -124,6 +125,7 @@ def test_a_file_holds_the_rotation(data, models, name, tmp_path):
     model.__dict__["_rotation"] = kept
 
 
+@pytest.mark.usefixtures("quick_pages")
 @pytest.mark.parametrize("name", MAKERS)
 def test_points_pages_grids_and_reports_are_in_the_columns_of_the_user(data, models, name):
     X, y, *_ = data

@@ -6,6 +6,7 @@ import pytest
 from nearfield import ExactGPRegressor, LocalGPRegressor, metrics
 
 
+@pytest.mark.usefixtures("few_probes")
 @pytest.mark.parametrize("n_exact", [0, 12_000])
 def test_a_long_scale_in_a_wide_space_keeps_the_tolerance(n_exact, monkeypatch):
     """Neither features around one centre nor all points within reach do; the nearest points, or all of them, do."""

@@ -16,8 +16,9 @@ from nearfield.hyperparameters.blocks import (
     thinned,
     with_exact_early,
 )
-from nearfield.hyperparameters.likelihood import kernel_log_likelihood
 from nearfield.kernels import Kernel
+
+from .single import kernel_log_likelihood
 
 
 def test_few_points_are_one_block():

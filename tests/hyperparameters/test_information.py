@@ -8,8 +8,9 @@ from scipy.linalg import LinAlgError
 from nearfield.hyperparameters import information as module
 from nearfield.hyperparameters.blocks import Block
 from nearfield.hyperparameters.information import information
-from nearfield.hyperparameters.likelihood import kernel_log_likelihood
 from nearfield.kernels import Kernel
+
+from .single import kernel_log_likelihood
 
 ISOTROPIC = Kernel(np.array([[0.3], [1.2]]), np.array([0.5, 2.0]))
 BY_COLUMN = Kernel(np.array([[0.3, 0.8], [1.2, 0.5]]), np.array([0.5, 2.0]), "matern32")

@@ -8,9 +8,11 @@ from threadpoolctl import threadpool_limits
 import nearfield as nf
 from nearfield.features.gradients import is_differentiable, length_scale_gradients
 from nearfield.hyperparameters.blocks import Block, stacked
-from nearfield.hyperparameters.likelihood import feature_log_likelihood, kernel_log_likelihood
+from nearfield.hyperparameters.likelihood import feature_log_likelihood
 from nearfield.kernels import Kernel
 from nearfield.kernels.families import FAMILIES
+
+from .single import kernel_log_likelihood
 
 RNG = np.random.RandomState(0)
 X = RNG.uniform(-1, 1, (23, 3))

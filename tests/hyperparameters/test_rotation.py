@@ -6,11 +6,12 @@ from scipy.spatial.transform import Rotation
 
 from nearfield.common.axes import angles_of, as_rotation, axis_names, in_words, turned
 from nearfield.hyperparameters.blocks import Block, LearningData, make_blocks
-from nearfield.hyperparameters.likelihood import kernel_log_likelihood
 from nearfield.hyperparameters.request import Fixed, LearningRequest
 from nearfield.hyperparameters.rotation import MatrixLikelihood, learn_rotation
 from nearfield.hyperparameters.space import Space
 from nearfield.kernels import Kernel
+
+from .single import kernel_log_likelihood
 
 
 def plane_rotation(degrees):

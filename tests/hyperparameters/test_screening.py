@@ -13,7 +13,7 @@ from nearfield.hyperparameters.screening import LOSS, Screen, screen
 from nearfield.kernels import Kernel
 
 RELEVANT = {0, 1, 2, 5}
-N = 600
+N = 450
 
 
 def problem(n=N, d=9, seed=0):

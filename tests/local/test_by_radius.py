@@ -16,6 +16,8 @@ from nearfield.local.one_center import NestedSubsets, OneCenterSearch
 from nearfield.local.plan import Plan
 from nearfield.local.probes import make_neighbourhoods
 
+from ..small import exact_up_to
+
 KERNEL = Kernel.gaussian(1.0)
 NOISE = 0.09
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": NOISE, "random_state": 0}
@@ -109,6 +111,7 @@ def test_tight_clusters_that_shrink_to_a_few_averages_keep_the_promise(seed):
     assert metrics.kl_divergence(mean, std**2, exact[0], exact[1] ** 2).mean() < 1e-3
 
 
+@pytest.mark.usefixtures("few_probes")
 def test_a_tighter_tolerance_costs_more():
     X, y = synthetic(2500, 2, 13.0)
     data = TrainingSet.of(X, y[:, None], np.full(len(X), NOISE))
@@ -121,6 +124,7 @@ def test_a_tighter_tolerance_costs_more():
     assert costs[0] < costs[1] < costs[2] < exact_cost(2500)
 
 
+@pytest.mark.usefixtures("few_probes")
 def test_the_choice_is_the_cheapest_measured_that_meets_the_tolerance(monkeypatch):
     monkeypatch.setattr(tuning.RadiusSearch, "search_gaps", lambda _, candidate: (candidate, None))
     X, y = synthetic(2000, 2, 12.0)
@@ -173,6 +177,7 @@ def assert_measured_at(choice, probed):
     assert choice.n_probes == sum(p.n_probes for p in probed)
 
 
+@pytest.mark.usefixtures("few_probes")
 @pytest.mark.filterwarnings("ignore:tolerance")
 @pytest.mark.parametrize("given", [{}, {"radius": 2.5}, {"radius": 1.0}], ids=str)
 def test_the_figure_is_from_probes_that_had_no_part_in_the_choice(given):
@@ -205,6 +210,7 @@ def test_what_only_looks_good_where_it_was_chosen_is_given_up():
     assert_measured_at(choice, recorder.sets[-1])
 
 
+@pytest.mark.usefixtures("few_probes")
 @pytest.mark.parametrize("n_exact", [0, 12_000])
 def test_a_choice_that_nothing_confirms(monkeypatch, n_exact):
     monkeypatch.setattr(choices, "EXACT_FALLBACK_UP_TO", n_exact)
@@ -258,6 +264,7 @@ def test_small_data_end_with_the_exact_process():
     assert model.feature_map_ is None
 
 
+@pytest.mark.usefixtures("few_probes")
 @pytest.mark.parametrize("d", [1, 2, 3, 8])
 def test_smooth_data_end_with_one_centre(d):
     rng = np.random.RandomState(0)
@@ -268,6 +275,7 @@ def test_smooth_data_end_with_one_centre(d):
     assert model.report_.n_components < 100
 
 
+@pytest.mark.usefixtures("few_probes")
 def test_what_neighbourhoods_cannot_do_the_exact_process_does(monkeypatch):
     monkeypatch.setattr(iteration, "MOST_PAIRS", 0)
     X, y = synthetic(1800, 3, 4.0)
@@ -363,9 +371,11 @@ def test_a_loose_tolerance_is_cheap(tolerance):
     ids=str,
 )
 @pytest.mark.usefixtures("few_probes")
-def test_what_is_given_is_kept(given):
-    X, y = synthetic(1600, 2, 12.0)
-    model = LocalGPRegressor(**FIXED, **given).fit(X, y)
+def test_what_is_given_is_kept(given, monkeypatch):
+    monkeypatch.setattr(tuning, "RADII", tuning.RADII[::3])
+    X, y = synthetic(800, 2, 8.5)
+    with exact_up_to(0):
+        model = LocalGPRegressor(**FIXED, **given).fit(X, y)
     if "spacing" in given:
         assert model.spacing_ == given["spacing"]
     if "radius" in given:

@@ -130,16 +130,15 @@ def test_loops_work_where_nothing_can_be_kept(tmp_path):
     program = (
         "import numba.core.caching as caching\n"
         "caching.CacheImpl._locator_classes = []\n"
-        "from nearfield.local import compiled, fast\n"
+        "from nearfield.local import compiled\n"
         "import numpy as np\n"
         "assert not compiled._options['cache']\n"
-        "cells = fast.Cells.of(np.random.default_rng(0).uniform(size=(50, 2)), 0.1)\n"
-        "counts = np.zeros(1, dtype=np.int64)\n"
-        "compiled.count(np.full((1, 2), 0.5), 2.0, *cells[1:], counts)\n"
-        "print(counts[0])\n"
+        "first, last = np.zeros((2, 2), dtype=np.int64)\n"
+        "compiled._span(np.array([0.5, 2.5]), 1.0, np.zeros(2), 0.2, np.array([50, 50]), first, last)\n"
+        "print(*first, *last)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert done.stdout.strip() == "50", done.stderr
+    assert done.stdout.split() == ["0", "7", "7", "17"], done.stderr
 
 
 def test_without_numba_nothing_changes(monkeypatch):

@@ -74,19 +74,20 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated():
 
 
 def test_what_fits_is_done_in_chunks():
-    """Answers that would take gigabytes at once: 30 000 points beside 1500 samples, and 300 features of them."""
+    """Answers that would not fit at once: 20 000 points beside 800 samples, and 300 features of them."""
     result = run(
-        250,
+        100,
         """
-        X, y = data(30_000)
-        exact = nf.ExactGPRegressor(**given).fit(X[:1500], y[:1500])
+        X, y = data(20_000)
+        exact = nf.ExactGPRegressor(**given).fit(X[:800], y[:800])
+        local = nf.LocalGPRegressor(**given)
         features = nf.FeatureGPRegressor(nf.FourierFeatures(n_components=300, random_state=0), **given)
         result = {
             "exact": outcome(lambda: exact.predict(X, return_std=True)),
             "features": outcome(lambda: features.fit(X, y).predict(X, return_std=True)),
-            "local": outcome(lambda: nf.LocalGPRegressor(**given).fit(X, y).predict(X, return_std=True)),
+            "local": outcome(lambda: local.fit(X, y).predict(X, return_std=True)),
             "draws": outcome(lambda: exact.sample_y(X, 20)),
-            "local draws": outcome(lambda: nf.LocalGPRegressor(**given).fit(X, y).sample_y(X, 20)),
+            "local draws": outcome(lambda: local.sample_y(X, 20)),
         }
         """,
     )

@@ -9,6 +9,7 @@ import nearfield as nf
 
 pd = pytest.importorskip("pandas", reason="pandas is not installed")
 
+pytestmark = pytest.mark.usefixtures("quick_pages")
 RNG = np.random.default_rng(0)
 N = 120
 X = pd.DataFrame(

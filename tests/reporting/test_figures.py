@@ -12,6 +12,7 @@ from nearfield.reporting.page.figures import figure
 
 matplotlib = pytest.importorskip("matplotlib")
 
+pytestmark = pytest.mark.usefixtures("few_probes_in_module", "coarse_maps")
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09, "random_state": 0}
 
 

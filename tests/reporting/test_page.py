@@ -13,13 +13,15 @@ from sklearn.kernel_approximation import Nystroem
 import nearfield as nf
 from nearfield import webpage
 from nearfield.reporting.numbers import typeset
+from nearfield.reporting.page import maps
 from nearfield.reporting.page.learnt import _meter
-from nearfield.reporting.page.maps import grid_shape
 from nearfield.reporting.page.packing import STEPS, pack
 from nearfield.reporting.page.slices import base_of
 from nearfield.reporting.page.svg import Chart, Scale, fitted
 from nearfield.sources import ArraySource
 
+pytestmark = pytest.mark.usefixtures("few_probes_in_module", "coarse_maps")
+CELLS = maps.CELLS
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09, "random_state": 0}
 HOSTILE = "<script>alert('x')</script>"
 
@@ -38,7 +40,9 @@ def plane():
 
 @pytest.fixture(scope="module")
 def page_of_plane(plane):
-    return webpage.build(plane, *data(300, 2, seed=1), columns=[HOSTILE, "y & z"], target="<b>height</b>")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(maps, "CELLS", CELLS)
+        return webpage.build(plane, *data(300, 2, seed=1), columns=[HOSTILE, "y & z"], target="<b>height</b>")
 
 
 @pytest.fixture(scope="module")
@@ -132,8 +136,9 @@ def test_charts_place_points_where_they_belong():
 
 
 @pytest.mark.parametrize("aspect", [1e-9, 0.7, 1.0, 2.0, 1e9])
-def test_grids_of_maps_stay_small(aspect):
-    nx, ny = grid_shape(aspect)
+def test_grids_of_maps_stay_small(aspect, monkeypatch):
+    monkeypatch.setattr(maps, "CELLS", CELLS)
+    nx, ny = maps.grid_shape(aspect)
     assert 0.4 <= nx / ny <= 2.6
     assert nx * ny <= 72_000
 

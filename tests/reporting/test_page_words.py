@@ -13,6 +13,7 @@ from nearfield.reporting.page.coverage import words_and_charts
 from nearfield.reporting.page.scores import bias_verdict, coverage_verdict, scores
 from nearfield.reporting.page.svg import Scale
 
+pytestmark = pytest.mark.usefixtures("quick_pages")
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.04}
 RNG = np.random.default_rng(0)
 

@@ -15,6 +15,7 @@ from nearfield.reporting.frames import report_table
 from nearfield.reporting.numbers import with_powers
 from nearfield.reporting.summary import summarise
 
+pytestmark = pytest.mark.usefixtures("quick_pages")
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09, "random_state": 0}
 X = np.random.default_rng(0).uniform(0, 8, (60, 2))
 MODELS = {

@@ -24,8 +24,7 @@ CASES = [(d, kernel) for d in (1, 2, 3, 5) for kernel in kernels(d)]
 
 
 @pytest.mark.parametrize(("d", "kernel"), CASES)
-@pytest.mark.parametrize("keep", [True, False])
-@pytest.mark.parametrize("cutoff", [1e-10, 1e-3])
+@pytest.mark.parametrize(("keep", "cutoff"), [(True, 1e-10), (False, 1e-3)])
 def test_a_product_is_within_its_bound_of_the_dense_one(d, kernel, keep, cutoff):
     rng = np.random.RandomState(d)
     X, Xs, V = rng.rand(300, d), 1.2 * rng.rand(50, d), rng.randn(300, 3)

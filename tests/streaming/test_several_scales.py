@@ -1,5 +1,7 @@
 """The number of length scales is learnt from a source, and the model is the one of arrays."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import nearfield as nf
 from nearfield.sources import ArraySource
 from nearfield.streaming.predictor import StreamedPredictor
 
+pytestmark = pytest.mark.usefixtures("few_probes_in_module")
 N, SAMPLE = 2000, 1200
 
 
@@ -53,24 +56,30 @@ def test_several_scales_are_learnt(learnt):
     assert learnt.report_.n_samples == N
 
 
-@pytest.mark.parametrize("batch_size", [300, 5000])
-def test_the_model_is_the_one_of_arrays(learnt, batch_size):
-    X, y = two_scales()
-    in_memory = as_learnt(learnt).fit(X, y)
-    given = as_learnt(learnt).fit(ArraySource(X, y, sample_size=SAMPLE, batch_size=batch_size))
+@pytest.fixture(scope="module")
+def in_memory(learnt):
+    """A model of arrays, with what was learnt from the source."""
+    return as_learnt(learnt).fit(*two_scales())
+
+
+@pytest.fixture(scope="module")
+def given(learnt):
+    """A model of a source, with what was learnt from it, and other batches."""
+    return as_learnt(learnt).fit(ArraySource(*two_scales(), sample_size=SAMPLE, batch_size=5000))
+
+
+def test_the_model_is_the_one_of_arrays(learnt, in_memory, given):
     places = np.random.RandomState(1).uniform(-1, 11, (300, 2))
     expected = in_memory.predict(places, return_std=True)
     for model in (learnt, given):
         np.testing.assert_allclose(model.predict(places, return_std=True), expected, rtol=1e-8, atol=1e-9)
 
 
-def test_more_rows_are_taken_in_at_the_same_global_features(learnt):
-    X, y = two_scales()
+def test_more_rows_are_taken_in_at_the_same_global_features(in_memory, given):
     further = np.random.RandomState(2).uniform(0, 10, (300, 2))
     values = np.sin(further[:, 0])
-    model, other = as_learnt(learnt), as_learnt(learnt)
-    model.fit(ArraySource(X, y, sample_size=SAMPLE)).partial_fit(ArraySource(further, values, batch_size=300))
-    other.fit(X, y).partial_fit(further, values)
+    model = copy.deepcopy(given).partial_fit(ArraySource(further, values, batch_size=300))
+    other = copy.deepcopy(in_memory).partial_fit(further, values)
     assert model.report_.n_samples == N + 300
     places = np.random.RandomState(1).uniform(0, 10, (200, 2))
     np.testing.assert_allclose(

@@ -4,9 +4,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from nearfield.hyperparameters.blocks import Block
-from nearfield.hyperparameters.likelihood import kernel_log_likelihood
 from nearfield.kernels import Kernel
 from nearfield.tensors.learning import Stack
+
+from ..hyperparameters.single import kernel_log_likelihood
 
 
 @pytest.mark.parametrize("family", ["gaussian", "matern12", "matern52"])

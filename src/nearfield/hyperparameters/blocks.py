@@ -47,7 +47,7 @@ class Block:
 
     X: Floats  # (n, d)
     y: Floats  # (n, k)
-    noise_factors: Floats | None = None  # (n,); see `likelihood.kernel_log_likelihood`
+    noise_factors: Floats | None = None  # (n,): of the noise variance
     n_given: int = 0  # so many of the first points are given, and the likelihood is that of the others
     share: float = 1.0  # number of blocks that it stands for
     drift: Floats | None = None  # (n, p): orthonormal

@@ -26,49 +26,6 @@ MOST_ROUNDING = 0.01  # of a conditional variance
 MOST_KEPT = 1 << 17  # numbers of an array that is kept to be written into again
 
 
-def kernel_log_likelihood(
-    kernel: Kernel,
-    noise_variance: float,
-    X: Floats,
-    y: Floats,
-    noise_factors: Floats | None = None,
-    n_given: int = 0,
-    drift: Floats | None = None,
-) -> tuple[float, Floats]:
-    """Log marginal likelihood of `y ~ N(0, K + noise_variance * diag(noise_factors))`, and its gradient.
-
-    With `n_given`, that of the other rows conditional on the first so many. With `drift`, the restricted likelihood:
-    that of what columns with unknown coefficients cannot explain, of all rows.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n, k)
-        Centred targets, independent of each other.
-    noise_factors : ndarray of shape (n,) or None
-        Factors of the noise variance; None is 1 everywhere.
-    drift : ndarray of shape (n, p) or None
-        Independent columns.
-
-    Returns
-    -------
-    value : float
-    gradient : ndarray of shape (J * q + J + 1,)
-
-    Raises
-    ------
-    LinAlgError
-        Where the covariance matrix is not positive definite.
-    """
-    by_column = kernel.length_scales.shape[1] > 1
-    factors, columns = (None if each is None else each[None] for each in (noise_factors, drift))
-    if n_given:
-        if drift is not None:
-            raise ValueError("A likelihood that is conditional on some rows takes no drift.")
-        return ConditionalStack.of(X[None], y[None], by_column, n_given, factors)(kernel, noise_variance)
-    return Stack(squared_differences(X[None], by_column), y[None], factors, drift=columns)(kernel, noise_variance)
-
-
 def squared_differences(X: Floats, by_column: bool) -> Floats:
     """Squared differences of the rows of `X` (B, n, d), by column (B, P, d) or summed (B, P, 1).
 
@@ -92,17 +49,23 @@ def _packed_pairs(n: int) -> tuple[Integers, Integers]:
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """Sets of points, of as many each, whose likelihoods are added up; see `kernel_log_likelihood`.
+    """Sets of points, of as many each, whose log marginal likelihoods are added up.
+
+    They are those of `y ~ N(0, K + noise_variance * diag(noise_factors))`, with targets independent of each other. With
+    a drift they are restricted: of what columns with unknown coefficients cannot explain.
 
     Attributes
     ----------
     squares : ndarray of shape (B, P, q)
         What `squared_differences` gives.
     y : ndarray of shape (B, n, k)
+        Centred targets.
     noise_factors : ndarray of shape (B, n) or None
+        Factors of the noise variance; None is 1 everywhere.
     shares : ndarray of shape (B,) or None
         Factors of the terms of the sum.
     drift : ndarray of shape (B, n, p) or None
+        Independent columns.
     """
 
     squares: Floats
@@ -118,7 +81,7 @@ class Stack:
         return _or_ones(self.shares, len(self.y)) * float(n * k)
 
     def __call__(self, kernel: Kernel, noise_variance: float) -> tuple[float, Floats]:
-        """Value, and gradient (J * q + J + 1,)."""
+        """Value, and gradient (J * q + J + 1,); LinAlgError where a covariance matrix is not positive definite."""
         correlations, slopes, K = self._matrices(kernel, noise_variance)
         q, diagonal = self.squares.shape[2], linalg.packed_diagonal(self.y.shape[1])
         shares = _or_ones(self.shares, len(K))

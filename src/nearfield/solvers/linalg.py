@@ -48,7 +48,7 @@ _ROUTINES = {
     (name, code): _routine(module, prefix + name)
     for module, names in (
         (cython_blas, ("syrk", "trsm")),
-        (cython_lapack, ("potrf", "potrs", "potri", "pftrf", "pftri", "tfsm", "sfrk", "trttf", "tfttr")),
+        (cython_lapack, ("potrf", "potrs", "potri", "pftrf", "pftri", "tfsm", "sfrk", "trttf")),
     )
     for name in names
     for code, prefix in _PREFIX.items()
@@ -235,16 +235,6 @@ def pack(A: Floats) -> Floats:
         _ADDRESS["N"], _ADDRESS["L"], _int(n), A.ctypes.data, _int(n), packed.ctypes.data, ctypes.byref(info)
     )
     return packed
-
-
-def unpack_lower(packed: Floats, n: int) -> Floats:
-    """Lower triangle of a packed matrix; the upper one is zero."""
-    A = np.zeros((n, n), order="F")
-    info = ctypes.c_int(0)
-    _ROUTINES["tfttr", "d"](
-        _ADDRESS["N"], _ADDRESS["L"], _int(n), packed.ctypes.data, A.ctypes.data, _int(n), ctypes.byref(info)
-    )
-    return A
 
 
 @lru_cache(maxsize=64)
