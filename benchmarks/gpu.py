@@ -16,12 +16,7 @@ import torch
 import _common as common
 import nearfield as nf
 from nearfield.kernels import Kernel
-from nearfield.local.by_radius import taylor_features
-from nearfield.local.plan import Plan
-from nearfield.local.predictor import LocalPredictor
-from nearfield.solvers.factors import inverse_of_lower, tensor_cholesky
-from nearfield.tensors import cells, exact_mean, models
-from nearfield.tensors.engine import PaddedEngine
+from nearfield.tensors import exact_mean
 from nearfield.tensors.grid_products import TensorGrid
 
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "n_scales": 1}
@@ -104,64 +99,33 @@ def whole(n, device, dtype, make=uniform):
 
 
 def stages(n, device, rate):
-    """Seconds of each stage, beside what its bytes and operations take at the rates of a copy and a product."""
-    dtype = torch.float64
+    """Where the device's time goes, by its own clock, beside the floors of sums, solutions and answers.
+
+    A floor is what a stage's operations take at the rate of a large product, and its bytes at that of a copy.
+    """
     X, y = uniform(2 * n, device)
-    X, y, X_test = X[:n].contiguous(), y[:n, None].contiguous(), X[n:].contiguous()
-    kernel = Kernel.gaussian(1.0)
-    features = taylor_features(kernel, 2, 3.5, 12)
-    plan, D = Plan(kernel, 3.5, features), features.n_components
-    noise = X.new_full((n,), 0.1)
+    X, y, X_test = X[:n].contiguous(), y[:n].contiguous(), X[n:].contiguous()
+    model, seconds = timed(lambda: nf.LocalGPRegressor(**FIXED, **LOCAL).fit(X, y), device)
+    _, to_predict = timed(lambda: model.predict(X_test, return_std=True), device)
+    D, C, near = 91, model.report_.n_centers, model.report_.median_neighbours
+    per_point = 2.0 * (25**2 + 2 * 13**2)  # moments of degree 24 and products of degree 12 with two targets
+    operations = {"sums": C * near * per_point, "invert": C * D**3, "predict": n * per_point}
+    n_bytes = {"sums": 8.0 * 5 * n, "invert": 8.0 * C * 2 * D**2, "predict": 8.0 * n * 8, "share_out": 8.0 * n * 10}
+    calls = {"fit": lambda: nf.LocalGPRegressor(**FIXED, **LOCAL).fit(X, y), "predict": lambda: model.predict(X_test)}
     rows = []
-
-    def add(name, function, n_bytes, operations, repeats=5):
-        result, seconds = timed(function, device, repeats)
-        floor = max(n_bytes / rate["copy"], operations / rate[dtype])
-        rows.append([name, f"{1e3 * seconds:.2f}", f"{1e3 * floor:.2f}", f"{seconds / floor:.1f}"])
-        return result
-
-    placement = add("centres", lambda: cells.place(X, 2.0), 10 * 8 * 2 * n, 0)
-    data = add("sorting into cells", lambda: models.TensorSet.of(X, y, noise, 3.5), 12 * 8 * n, 0)
-    centers = placement.centers
-    found = add(
-        "neighbourhoods",
-        lambda: data.index.within(centers, 3.5, data.index.strips(centers, 3.5)),
-        0 if not len(centers) else 8 * 6 * 1.4 * 577 * len(centers),
-        0,
-    )
-    total = len(found.points)
-    counts = found.counts.cpu().numpy()
-    groups = list(models._by_size(plan, counts))
-    rectangles = [(torch.as_tensor(g, device=device), cells.rounded_up(counts[g].max(), 16)) for g in groups]
-
-    def evaluate(each):
-        for chosen, width in rectangles:
-            Z, targets, variance, real = models._padded(data, centers, found, chosen, width, 0)
-            root = torch.where(real, (variance + features.missing_variance(Z)).rsqrt(), 0)
-            phi = features.rows(Z, root)
-            if each is not None:
-                each(phi, targets, root)
-
-    add("features", lambda: evaluate(None), 8 * total * 2 * D, 0)
-    phis = [features.rows(models._padded(data, centers, found, c, w, 0)[0]) for c, w in rectangles]
-    add("Gram matrices", lambda phis=phis: [phi @ phi.mT for phi in phis], 8 * total * D, 2.0 * total * D**2)
-    grams = [phi @ phi.mT for phi in phis]
-    for gram in grams:
-        gram.diagonal(dim1=-2, dim2=-1).add_(1.0)
-    del phis
-    n_bytes, operations = 16 * len(centers) * D**2, len(centers) * D**3 / 3
-    factors = add("Cholesky", lambda: [tensor_cholesky(gram, "") for gram in grams], n_bytes, operations)
-    add("inverse", lambda: [inverse_of_lower(factor) for factor in factors], n_bytes, operations)
-    engine = PaddedEngine()
-    predictor = LocalPredictor.fit(plan, data, placement, True, engine)
-    _, owner = add("nearest centres", lambda: engine.nearest(placement, X_test, False), 8 * 8 * n, 0)
-    add(
-        "prediction",
-        lambda: models.predict(plan, iter(predictor.models), centers, X_test, owner, 2),
-        8 * n * 4 * D,
-        2.0 * n * D**2,
-    )
-    common.table([f"stage, N = {n:.0e}", "ms", "floor ms", "times the floor"], rows)
+    for name, call in calls.items():
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            call()
+            synchronize(device)
+        kernels = [each for each in profile.key_averages() if each.self_device_time_total > 0]
+        for each in sorted(kernels, key=lambda each: -each.self_device_time_total)[:6]:
+            floor = max(n_bytes.get(each.key, 0.0) / rate["copy"], operations.get(each.key, 0.0) / rate[torch.float64])
+            ms = each.self_device_time_total / 1e3
+            rows.append([name, each.key[:60], f"{ms:.2f}", f"{1e3 * floor:.2f}" if floor else ""])
+        busy = sum(each.self_device_time_total for each in kernels) / 1e3
+        wall = 1e3 * (seconds if name == "fit" else to_predict)
+        rows.append([name, f"all kernels, of {wall:.1f} ms", f"{busy:.2f}", ""])
+    common.table([f"N = {n:.0e}", "kernel", "ms", "floor ms"], rows)
 
 
 def agreement(device):
