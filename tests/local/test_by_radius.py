@@ -371,8 +371,7 @@ def test_a_loose_tolerance_is_cheap(tolerance):
     ids=str,
 )
 @pytest.mark.usefixtures("few_probes")
-def test_what_is_given_is_kept(given, monkeypatch):
-    monkeypatch.setattr(tuning, "RADII", tuning.RADII[::3])
+def test_what_is_given_is_kept(given):
     X, y = synthetic(800, 2, 8.5)
     with exact_up_to(0):
         model = LocalGPRegressor(**FIXED, **given).fit(X, y)

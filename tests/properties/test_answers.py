@@ -9,7 +9,7 @@ from hypothesis import given
 import nearfield as nf
 
 from ..small import exact_up_to
-from .problems import problems
+from .problems import MOST, problems
 
 ROUNDING = 1e-6
 
@@ -43,7 +43,7 @@ def test_features(feature_map, problem):
     check_answers(fitted(nf.FeatureGPRegressor(feature_map, **problem.hyperparameters), problem), problem)
 
 
-@given(problem=problems(max_samples=1000))
+@given(problem=problems(max_samples=max(MOST, 1000)))
 def test_local(problem):
     with exact_up_to(400):
         check_answers(fitted(nf.LocalGPRegressor(**problem.hyperparameters, random_state=0), problem), problem)

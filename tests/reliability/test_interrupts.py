@@ -92,9 +92,9 @@ ESTIMATORS = {
     "exact": lambda: nf.ExactGPRegressor(**GIVEN),
     "exact, learnt": lambda: nf.ExactGPRegressor(noise_variance=0.01, n_restarts=0, random_state=0),
     "features": lambda: nf.FeatureGPRegressor(nf.FourierFeatures(n_components=20, random_state=0), **GIVEN),
-    "local": lambda: nf.LocalGPRegressor(**GIVEN, n_scales=1, random_state=0),
+    "local": lambda: nf.LocalGPRegressor(**GIVEN, n_scales=1, random_state=0, n_jobs=2),
     "local, one thread": lambda: nf.LocalGPRegressor(**GIVEN, n_scales=1, random_state=0, n_jobs=1),
-    "local by hand": lambda: by_hand(random_state=0),
+    "local by hand": lambda: by_hand(random_state=0, n_jobs=2),
 }
 TEST = data(9)[0]
 

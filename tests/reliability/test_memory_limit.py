@@ -18,7 +18,7 @@ rng = np.random.default_rng(0)
 def data(n, d=2):
     X = rng.uniform(size=(n, d))
     return X, np.sin(9 * X[:, 0])
-given = dict(length_scale=0.1, signal_variance=1.0, noise_variance=0.1)
+given = dict(length_scale=0.1, signal_variance=1.0, noise_variance=0.1, n_jobs=2)  # each thread has a stack
 # Everything is imported and every thread pool made before the limit is set.
 for gp in (nf.LocalGPRegressor(**given), nf.ExactGPRegressor(**given),
            nf.FeatureGPRegressor(nf.FourierFeatures(n_components=10), **given)):

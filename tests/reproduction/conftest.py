@@ -47,3 +47,10 @@ def tiny(monkeypatch):
     monkeypatch.setattr(settings_module.Settings, "spacings", (4.0, 2.0))
     monkeypatch.setattr(settings_module.Settings, "cluster_sizes", (8, 16))
     monkeypatch.setattr(settings_module.Settings, "feature_sizes", (8, 16))
+
+
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """Picture files without a picture, where it is not the subject: matplotlib takes longer than all else."""
+    figure = pytest.importorskip("matplotlib.figure")
+    monkeypatch.setattr(figure.Figure, "savefig", lambda _, path, **__: path.touch())

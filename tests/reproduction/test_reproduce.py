@@ -43,6 +43,7 @@ def test_clusters_and_features_write_everything(folder, tiny, tmp_path, capsys):
     assert [p for p in out.rglob(".*") if p.is_file()] == []
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_both_protocols_on_a_map_and_a_page_that_remembers(folder, tiny, tmp_path, monkeypatch):
     from nearfield.reproduction import uk_map
 
@@ -88,6 +89,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(folder, tiny, tmp_path, mon
     assert again == results
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_so_far_shows_what_there_is_and_computes_nothing(folder, tiny, tmp_path, monkeypatch, capsys):
     out = tmp_path / "out"
     arguments = ("features", "--protocol", "published", "--seeds", "2", "--so-far")
@@ -157,6 +159,7 @@ def test_an_output_folder_that_cannot_be_written(folder, tiny, tmp_path, capsys)
         _refused(capsys, command(folder, closed, "vanishing"), "cannot be written")
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_figures_without_data_need_none(tmp_path, monkeypatch):
     monkeypatch.delenv("NEARFIELD_DATA", raising=False)
     sections = reproduce(Settings(tmp_path / "out", None, 1, True), ["sinc", "vanishing"])
