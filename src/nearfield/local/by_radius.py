@@ -33,10 +33,11 @@ RADII = (1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.25, 3.5, 3.75, 4.0, 4.25, 4.5, 
 FIRST = 0.25  # and as much more as the tolerance has digits: the radius that is tried first
 MEASURED = 150  # neighbourhoods that a choice takes, about
 EVEN = 0.97  # harmonic mean of the sizes of neighbourhoods over the mean, where data are dense and even
+UNEVEN = 1.0  # by how much neighbourhoods must be larger where they are not
 BLENDED_SHARE = 0.75  # see `Measurements.share`: centres measured one by one are farther off than blended ones
 STEP = 0.17  # powers of ten that the divergence falls by from one of the radii to the next, about
 RATIO, RICHNESS = 0.6, 1.1  # of spacing and radius, of degree and squared radius, that are seldom far from the best
-LEAST, MOST = 12, 48  # neighbourhoods that choose
+LEAST, MOST = 12, 48  # neighbourhoods that choose; the figure is from up to twice as many
 DRAWN = 4  # draws of the process that are targets, beside those there are
 GAPS = 24  # places in gaps that are measured
 LACK = 1e-4  # share of a long scale's variance that its features may lack at the end of the neighbourhood
@@ -125,7 +126,7 @@ class RadiusSearch(Measurements):
     def __init__(self, *given: Any, radius: float, make: Callable[..., list[ProbeNeighbourhood]]) -> None:
         super().__init__(*given)
         self.radius, self.make = radius, make
-        self._shares: dict[float, float] = {}  # of the data that are within a radius
+        self._sizes_within: dict[float, Floats] = {}  # see `_sizes`
         self.gap_errors = 2.0  # standard errors that there must be room for in gaps
         self.gap_share = 1.0  # of the tolerance that the figure with them may take up
         if self.request.exact_mean:  # most of the work is done by then: variances may as well be safe
@@ -135,21 +136,20 @@ class RadiusSearch(Measurements):
     def make_probed(self, group: int) -> list[ProbeNeighbourhood]:
         """See `Measurements`."""
         # Many where they are small and hold few probes each, fewer where each costs a large factorisation; twice as
-        # many to confirm, unless each is blended, which costs more. The harmonic mean of the sizes gives more of them
-        # where dense and sparse places alternate, as most of the distance may come from a few sparse ones.
-        if self.radius not in self._shares:
-            shares = _shares_within(self.data, self.radius, self.rng)
-            self._shares[self.radius] = 1 / float(np.mean(1 / shares))
-            # Where data are dense and even, few probes tell as much as many.
-            is_even = self._shares[self.radius] > EVEN * shares.mean()
-            if is_even and self.request.blend and not self.request.exact_mean:
-                self.share, self.gap_errors = BLENDED_SHARE, 1.5
-        share = self._shares[self.radius]
-        n = int(np.clip(12_000 / (share * self.n_samples), LEAST, MOST)) * (
-            1 if group == 0 or self.request.blend else 2
-        )
+        # many to confirm, where they are small, or not blended, which costs more. The harmonic mean of the sizes gives
+        # more of them where dense and sparse places alternate, as most of the distance may come from a few sparse ones.
+        sizes = self._sizes()
+        n = int(np.clip(12_000 * np.mean(1 / sizes), LEAST, MOST if group == 0 else 2 * MOST))
+        n *= 1 if group == 0 or self.request.blend else 2
         given = (self.kernel, self.data, self.probe_rows[group], self.radius, n, self.n_jobs, self.rng)
         return self.make(*given, tolerance=self.request.tolerance, n_drawn=self.n_drawn, onto=self.request.onto)
+
+    def _sizes(self) -> Floats:
+        """Numbers of points in the neighbourhoods of some of the data."""
+        if self.radius not in self._sizes_within:
+            shares = _shares_within(self.data, self.radius, self.rng)
+            self._sizes_within[self.radius] = shares * self.n_samples
+        return self._sizes_within[self.radius]
 
     @property
     def n_drawn(self) -> int:
@@ -207,6 +207,11 @@ class RadiusSearch(Measurements):
 
     def search(self) -> Trial | None:
         """See `Measurements`."""
+        sizes = self._sizes()
+        if 1 / np.mean(1 / sizes) <= EVEN * sizes.mean():
+            self.radius += UNEVEN if self.request.radius is None else 0.0
+        elif self.request.blend and not self.request.exact_mean:  # few probes tell as much as many
+            self.share, self.gap_errors = BLENDED_SHARE, 1.5
         self.probed = self.make_probed(0)
         if self.request.radius is not None:
             trials = [self.measure(candidate) for candidate in self._of_fixed_radius()]
@@ -252,7 +257,7 @@ class RadiusSearch(Measurements):
         trial, limit = self.measure_at(candidate, probed), self.gap_share * self.request.tolerance
         while trial.divergence + self.gap_errors * trial.error > limit:
             steps = max(int(np.log10(trial.divergence / limit) / self.step), 1)
-            wider = self._wider(trial.candidate, steps)
+            wider = self._wider(trial.candidate, steps) or self._wider(trial.candidate, 1)
             if wider is None:
                 break
             if (wider.plan.radius or 0.0) > self.radius - 0.5:  # too small to judge
@@ -287,6 +292,8 @@ class RadiusSearch(Measurements):
             excess = (trial.divergence + self.n_errors * trial.error) / (self.share * self.request.tolerance)
             steps = np.log10(max(excess, 1e-12)) / self.step
             guess = at + int(np.ceil(steps) if steps > 0 else np.floor(steps))
+            if best is None and guess < len(RADII) and RADII[guess] > self.radius - 1.0 < 8.0:
+                break  # the neighbourhoods are too small to judge what it takes
         if best is None:
             return self.closest()
         return min((t for t in self.trials if self.meets(t)), key=lambda t: t.cost)  # cells of a larger one are, too
