@@ -106,12 +106,16 @@ def finish(
         # Differences take an evaluation per hyperparameter, of which there may be many.
         is_short = is_ordered or space.free.sum() <= MOST_DIFFERENCES
         find = objective.curvature if is_short else objective.information
-        curvature = find(thinned(some, *TO_CURVE) if is_ordered else some[::THIRD], theta[space.free], run)
+        asked = thinned(some, *TO_CURVE) if is_ordered else some[::THIRD]
+        curvature = find(asked, theta[space.free], run)
         if curvature is None:
             return learned
         size = min(sum(block.size for block in blocks), data.y.size)  # blocks may overlap
         if is_ordered:
-            optimum = objective.polish(blocks, theta[space.free], curvature, ENOUGH / size, run)
+            # Some blocks may tell nothing of a direction, by chance, where information is on the safe side.
+            expected = objective.information(with_exact_early(asked, N_EARLY), theta[space.free], run)
+            steps_by = curvature if expected is None else 0.5 * (curvature + expected)
+            optimum = objective.polish(blocks, theta[space.free], steps_by, ENOUGH / size, run)
             if not np.isfinite(optimum.value):  # not all blocks can be evaluated where some have their maximum
                 return learned
             theta = space.sorted(space.filled(optimum.point))
@@ -126,7 +130,6 @@ def finish(
                 converged=optimum.converged and not was_done,
                 on_bounds=space.on_bounds(kernel, noise),
             )
-            curvature = curvature if optimum.curvature is None else optimum.curvature
     return replace(
         learned,
         standard_errors=space.standard_errors(curvature * size),

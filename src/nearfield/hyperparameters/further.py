@@ -24,7 +24,7 @@ SHORT, LONG = 0.5, 2.0  # of the least distance of neighbours, and the extent of
 NEXT_TO_NONE = 1e-6  # variance of candidates, as a share of that of the others
 MOST_VARIANCE = 0.5  # of the new component, the same
 FARTHEST = 1.0  # step of the logarithms of the others
-MOST_STARTS = 2
+MOST_STARTS, WORSE = 2, 0.5  # and the share of the best gain that is expected of others at least
 
 
 class Further(NamedTuple):
@@ -80,7 +80,7 @@ def with_one_more(learned: Learned, objective: Objective, blocks: list[Block]) -
         return Further(more, noise_variance * float(factors[-1]), float(gains[i]))
 
     around = np.concatenate([[-np.inf], gains, [-np.inf]])
-    peaks = np.flatnonzero((gains > 0) & (gains >= around[:-2]) & (gains > around[2:]))
+    peaks = np.flatnonzero((gains > max(WORSE * gains.max(), 0.0)) & (gains >= around[:-2]) & (gains > around[2:]))
     return [started(int(i)) for i in peaks[np.argsort(-gains[peaks])][:MOST_STARTS]]
 
 
