@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
+from scipy.linalg import LinAlgError
 
 from ..common.types import Floats
 from ..features import taylor
@@ -53,10 +55,18 @@ def whitened(
 ) -> tuple[list[tuple[Floats, Floats]], list[Cholesky]]:
     """Covariances with places (C, m, d) and targets (C, n, k) of points (C, n, d), whitened: (m, n) and (k, n) each.
 
-    Also the factors by which they are. In single precision where that does for the tolerance.
+    Also the factors by which they are. In single precision where that does for the tolerance, and for the matrices.
     """
-    single, m = tolerance >= SINGLE_FROM and noise.size > 0 and serves(kernel, noise), places.shape[1]
-    dtype = np.float32 if single else np.float64
+    if tolerance >= SINGLE_FROM and noise.size > 0 and serves(kernel, noise):
+        with suppress(LinAlgError):
+            return _whitened(kernel, X, y, noise, places, single=True)
+    return _whitened(kernel, X, y, noise, places, single=False)
+
+
+def _whitened(
+    kernel: Kernel, X: Floats, y: Floats, noise: Floats, places: Floats, single: bool
+) -> tuple[list[tuple[Floats, Floats]], list[Cholesky]]:
+    dtype, m = np.float32 if single else np.float64, places.shape[1]
     Z, at = X.astype(dtype), places.astype(dtype)
     K = np.empty((*noise.shape, noise.shape[1] if single else 0), dtype=dtype)
     if single:
