@@ -7,8 +7,9 @@ from numpy.testing import assert_allclose
 
 from nearfield.hyperparameters.blocks import Block, LearningData
 from nearfield.hyperparameters.learning import LearningRequest, learn, learn_hyperparameters
-from nearfield.hyperparameters.likelihood import kernel_log_likelihood
 from nearfield.kernels import Kernel
+
+from .single import kernel_log_likelihood
 
 TRUTH, NOISE = Kernel.gaussian(0.3), 0.1
 

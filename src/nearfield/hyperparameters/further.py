@@ -43,6 +43,8 @@ def with_one_more(learned: Learned, objective: Objective, blocks: list[Block]) -
     """
     kernel, noise_variance, J = learned.kernel, learned.noise_variance, learned.kernel.n_scales
     extents = objective.space.extents
+    if not 0 < extents.least <= extents.extent:  # all points are one
+        return []
     lengths = np.geomspace(SHORT * extents.least, LONG * extents.extent, N_LENGTHS)
     tiny = NEXT_TO_NONE * kernel.variance
     candidates = _joined(kernel, lengths[:, None], np.full(N_LENGTHS, tiny))
