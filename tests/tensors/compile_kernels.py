@@ -6,15 +6,15 @@ from triton.compiler import ASTSource
 
 from nearfield.tensors import compiled
 
-SIZES = {"COLUMNS": 2, "DEGREE": 12, "P": 32, "F": 16, "K": 2}
+SIZES = {"COLUMNS": 2, "P": 32, "F": 16, "K": 2}
 # Of each kernel: types of its arguments (pointers to doubles, integers of two sizes and booleans, and integers), sizes.
 KERNELS = {
-    "sums": ("fffnfiiifffffi" + "n" * 6, {**SIZES, "BLOCK": 32}),
-    "invert": ("fnjffff", {"N": 6, "SIZE": 96, "TILE": 16}),
-    "polynomials": ("fjfifnnnn", {"SIZE": 96, "MATRICES": 4, "BLOCK": 128}),
+    "sums": ("fffnfiiifffffi" + "f" + "n" * 7, {**SIZES, "BLOCK": 32}),
+    "invert": ("fnjffffnn", {"TILE": 16}),
+    "polynomials": ("fjfifnnnnn", {"MATRICES": 4, "BLOCK": 128}),
     "nearest": ("fnifffiifi", {"COLUMNS": 2, "OFFSETS": 16, "BLOCK": 128}),
     "share_out": ("fnifffiiiliiif", {"COLUMNS": 2, "OFFSETS": 16, "BLOCK": 128, "BLEND": True, "FILL": True}),
-    "predict": ("fiiiiffffffff" + "n" * 5, {**SIZES, "IS_CORRECTED": True, "BLOCK": 32}),
+    "predict": ("fiiiiffffffff" + "f" + "n" * 6, {**SIZES, "IS_CORRECTED": True, "BLOCK": 32}),
     "combine": ("iifffnnff", {"K": 2, "BLOCK": 128}),
 }
 TYPES = {"f": "*fp64", "i": "*i64", "j": "*i32", "l": "*i1", "n": "i32"}

@@ -6,7 +6,8 @@ rectangles are padded, and nothing but sums and answers is written. Nothing but 
 where Triton is installed.
 
 Sizes of arrays in a program are powers of two, as Triton wants them; what is beyond the real ones is masked. One column
-is two of which the second is zero. Numbers come in arrays, since Triton takes those given alone in single precision.
+is two of which the second is zero. Numbers come in arrays, since Triton takes those given alone in single precision. As
+little as can be is known when a kernel is compiled, which takes seconds: degrees and numbers of points are not.
 """
 
 import triton
@@ -14,11 +15,11 @@ import triton.language as tl
 
 
 @triton.jit
-def _lacking(square, DEGREE: tl.constexpr):
+def _lacking(square, degree, inverses):
     """Share of the variance that features up to a degree lack at squared distances, in length scales."""
     total = tl.full(square.shape, 1.0, tl.float64)
-    for n in tl.static_range(DEGREE):
-        total = total * (square * (1.0 / (DEGREE - n))) + 1.0
+    for n in range(degree):
+        total = total * (square * tl.load(inverses + degree - n)) + 1.0
     return tl.maximum(1.0 - total * tl.exp(-square), 0.0)
 
 
@@ -60,11 +61,11 @@ def _columns_of_powers(z, first, N: tl.constexpr, BLOCK: tl.constexpr):
     return tl.reshape(high[:, :, None] * low[:, None, :], (BLOCK, N))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n", "degree", "n_strips", "n1", "n2", "f1", "f2", "k"])
 def sums(
     X, y, noise, n, centers, starts, lengths, order, units, steps, numbers, moments, cross, counts,
-    n_strips, n1, n2, f1, f2, k,
-    COLUMNS: tl.constexpr, DEGREE: tl.constexpr, P: tl.constexpr, F: tl.constexpr, K: tl.constexpr,
+    inverses, degree, n_strips, n1, n2, f1, f2, k,
+    COLUMNS: tl.constexpr, P: tl.constexpr, F: tl.constexpr, K: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Moments (C, n1, n2), products with targets (C, k, f1, f2) and numbers of points (C,) of all neighbourhoods.
@@ -97,7 +98,7 @@ def sums(
             variance = tl.load(noise + place, mask=is_near, other=float("inf"))
             z0, z1 = z0 * unit0, z1 * unit1
             square = z0 * z0 + z1 * z1
-            variance += correction * _lacking(square, DEGREE)
+            variance += correction * _lacking(square, degree, inverses)
             root = tl.exp(-0.5 * square)
             weight = root / variance
             count += (weight > 0.0).to(tl.int64)
@@ -121,10 +122,10 @@ def sums(
 
 
 @triton.jit
-def _tile(i, j, SIZE: tl.constexpr, TILE: tl.constexpr):
+def _tile(i, j, size, TILE: tl.constexpr):
     """Where the entries of a tile are in a square matrix."""
     place = tl.arange(0, TILE)
-    return (i * TILE + place)[:, None] * SIZE + (j * TILE + place)[None, :]
+    return (i * TILE + place)[:, None] * size + (j * TILE + place)[None, :]
 
 
 @triton.jit
@@ -145,9 +146,9 @@ def _whitener(S, TILE: tl.constexpr):
 
 
 @triton.jit
-def _gram(moments, index, factor, precision, i, j, SIZE: tl.constexpr, TILE: tl.constexpr):
+def _gram(moments, index, factor, precision, i, j, size, TILE: tl.constexpr):
     """A tile of the matrix that is solved."""
-    where = _tile(i, j, SIZE, TILE)
+    where = _tile(i, j, size, TILE)
     place = tl.arange(0, TILE)
     gram = tl.load(moments + tl.load(index + where)) * tl.load(factor + where)
     if i == j:
@@ -155,57 +156,56 @@ def _gram(moments, index, factor, precision, i, j, SIZE: tl.constexpr, TILE: tl.
     return gram
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_moments", "n_tiles"])
 def invert(
-    moments, n_moments, index, factor, precision, lower, whitener,
-    N: tl.constexpr, SIZE: tl.constexpr, TILE: tl.constexpr,
+    moments, n_moments, index, factor, precision, lower, whitener, n_tiles, size, TILE: tl.constexpr
 ):  # fmt: skip
-    """Whiteners (C, SIZE, SIZE), inverses of Cholesky factors; and the lower triangles of inverses, over `lower`.
+    """Whiteners (C, size, size), inverses of Cholesky factors; and the lower triangles of inverses, over `lower`.
 
-    Tile by tile, N in a row. Matrices are made of moments: `index`, `factor` (SIZE, SIZE) and `precision` (SIZE,)
-    are padded with ones on the diagonal.
+    Tile by tile, `n_tiles` in a row. Matrices are made of moments: `index`, `factor` (size, size) and `precision`
+    (size,) are padded with ones on the diagonal.
     """
     c = tl.program_id(0).to(tl.int64)
     moments += c * n_moments
-    L, W = lower + c * SIZE * SIZE, whitener + c * SIZE * SIZE
-    for j in range(N):
-        S = _gram(moments, index, factor, precision, j, j, SIZE, TILE)
+    L, W = lower + c * size * size, whitener + c * size * size
+    for j in range(n_tiles):
+        S = _gram(moments, index, factor, precision, j, j, size, TILE)
         for m in range(j):
-            part = tl.load(L + _tile(j, m, SIZE, TILE))
+            part = tl.load(L + _tile(j, m, size, TILE))
             S -= tl.dot(part, tl.trans(part), out_dtype=tl.float64)
         own = _whitener(S, TILE)
-        tl.store(W + _tile(j, j, SIZE, TILE), own)
-        for i in range(j + 1, N):
-            S = _gram(moments, index, factor, precision, i, j, SIZE, TILE)
+        tl.store(W + _tile(j, j, size, TILE), own)
+        for i in range(j + 1, n_tiles):
+            S = _gram(moments, index, factor, precision, i, j, size, TILE)
             for m in range(j):
-                left, right = tl.load(L + _tile(i, m, SIZE, TILE)), tl.load(L + _tile(j, m, SIZE, TILE))
+                left, right = tl.load(L + _tile(i, m, size, TILE)), tl.load(L + _tile(j, m, size, TILE))
                 S -= tl.dot(left, tl.trans(right), out_dtype=tl.float64)
-            tl.store(L + _tile(i, j, SIZE, TILE), tl.dot(S, tl.trans(own), out_dtype=tl.float64))
+            tl.store(L + _tile(i, j, size, TILE), tl.dot(S, tl.trans(own), out_dtype=tl.float64))
         tl.debug_barrier()
-    for i in range(1, N):
-        own = tl.load(W + _tile(i, i, SIZE, TILE))
+    for i in range(1, n_tiles):
+        own = tl.load(W + _tile(i, i, size, TILE))
         for j in range(i):
             S = tl.zeros((TILE, TILE), dtype=tl.float64)
             for m in range(j, i):
-                left, right = tl.load(L + _tile(i, m, SIZE, TILE)), tl.load(W + _tile(m, j, SIZE, TILE))
+                left, right = tl.load(L + _tile(i, m, size, TILE)), tl.load(W + _tile(m, j, size, TILE))
                 S -= tl.dot(left, right, out_dtype=tl.float64)
-            tl.store(W + _tile(i, j, SIZE, TILE), tl.dot(own, S, out_dtype=tl.float64))
+            tl.store(W + _tile(i, j, size, TILE), tl.dot(own, S, out_dtype=tl.float64))
         tl.debug_barrier()
-    for i in range(N):
+    for i in range(n_tiles):
         for j in range(i + 1):
             S = tl.zeros((TILE, TILE), dtype=tl.float64)
-            for m in range(i, N):
-                left, right = tl.load(W + _tile(m, i, SIZE, TILE)), tl.load(W + _tile(m, j, SIZE, TILE))
+            for m in range(i, n_tiles):
+                left, right = tl.load(W + _tile(m, i, size, TILE)), tl.load(W + _tile(m, j, size, TILE))
                 S += tl.dot(tl.trans(left), right, out_dtype=tl.float64)
-            tl.store(L + _tile(i, j, SIZE, TILE), S)
+            tl.store(L + _tile(i, j, size, TILE), S)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_matrices", "n_used", "longest", "n_moments"])
 def polynomials(
-    inverse, entries, factors, used, out, n_matrices, n_used, longest, n_moments,
-    SIZE: tl.constexpr, MATRICES: tl.constexpr, BLOCK: tl.constexpr,
+    inverse, entries, factors, used, out, n_matrices, n_used, longest, n_moments, size,
+    MATRICES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Polynomials (C, n_moments) of variances from the lower triangles of inverses (C, SIZE, SIZE).
+    """Polynomials (C, n_moments) of variances from the lower triangles of inverses (C, size, size).
 
     The moments `used` (n_used,) are sums over `entries` (longest, n_used) of the matrix, times `factors`.
     """
@@ -217,7 +217,7 @@ def polynomials(
         entry = tl.load(entries + t * n_used + u, mask=u < n_used, other=-1)
         factor = tl.load(factors + t * n_used + u, mask=entry >= 0, other=0.0)
         value = tl.load(
-            inverse + matrix[:, None] * SIZE * SIZE + entry[None, :], mask=inside & (entry >= 0)[None, :], other=0.0
+            inverse + matrix[:, None] * size * size + entry[None, :], mask=inside & (entry >= 0)[None, :], other=0.0
         )
         total += factor[None, :] * value
     moment = tl.load(used + u, mask=u < n_used, other=0)
@@ -255,7 +255,7 @@ def _near(
     return center, tl.where(inside, square, float("inf"))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["m"])
 def nearest(
     X, m, table, centers, origin, numbers, low, extent, squares, owner,
     COLUMNS: tl.constexpr, OFFSETS: tl.constexpr, BLOCK: tl.constexpr,
@@ -273,7 +273,7 @@ def nearest(
     tl.store(owner + i, tl.maximum(tl.sum(tl.where(is_least, center, 0), 1), 0), mask=real)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["m"])
 def share_out(
     X, m, table, centers, origin, numbers, low, extent, counts, left, starts, point, owner, weights,
     COLUMNS: tl.constexpr, OFFSETS: tl.constexpr, BLOCK: tl.constexpr, BLEND: tl.constexpr, FILL: tl.constexpr,
@@ -308,11 +308,11 @@ def share_out(
         tl.store(left + i, is_left, mask=real)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["degree", "n1", "n2", "f1", "f2", "k"])
 def predict(
     X, point, order, bounds, members, centers, units, steps, grids, polynomials, numbers, mean, variances,
-    n1, n2, f1, f2, k,
-    COLUMNS: tl.constexpr, DEGREE: tl.constexpr, P: tl.constexpr, F: tl.constexpr, K: tl.constexpr,
+    inverses, degree, n1, n2, f1, f2, k,
+    COLUMNS: tl.constexpr, P: tl.constexpr, F: tl.constexpr, K: tl.constexpr,
     IS_CORRECTED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Means (q, k) and variances (q,) for pairs of a centre and a point, which is one of `X` (m, d).
@@ -353,7 +353,7 @@ def predict(
         form = tl.sum(form * _rows_of_powers(z0, one, P, 1, BLOCK), 0)
         form = tl.maximum(form, 0.0) * root * root  # rounding may take what cancels below zero
         if IS_CORRECTED:
-            form = tl.minimum(form + correction * _lacking(square, DEGREE), variance)
+            form = tl.minimum(form + correction * _lacking(square, degree, inverses), variance)
         tl.store(variances + pair, form, mask=real)
         products = tl.dot(grid, _rows_of_powers(z1, one, F, 1, BLOCK), out_dtype=tl.float64)
         powers = _rows_of_powers(z0, root[None, :], F, 1, BLOCK)
@@ -362,7 +362,7 @@ def predict(
         tl.store(mean + pair[None, :] * k + target[:, None], values, mask=is_asked)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["m", "k"])
 def combine(
     counts, starts, weights, pair_means, pair_variances, m, k, mean, variance, K: tl.constexpr, BLOCK: tl.constexpr
 ):

@@ -93,6 +93,7 @@ class _Tables:
 
     unit: Tensor  # (d,)
     steps: Tensor  # (P,): what powers are multiplied by
+    inverses: Tensor  # (P,): of whole numbers
     index: Tensor  # (SIZE, SIZE): which moment each entry of the matrix is,
     factor: Tensor  # and times what
     precision: Tensor  # (SIZE,): added to the diagonal
@@ -101,6 +102,7 @@ class _Tables:
     factors: Tensor  # and times what
     places: Tensor  # (D,): features among the products of powers,
     feature_factor: Tensor  # and times what
+    degree: int
     n_powers: tuple[int, int]
     n_features: tuple[int, int]
     sizes: dict[str, int]  # of the kernels' rectangles
@@ -133,17 +135,17 @@ def _tables(moments: MomentMap, precision: bytes, device: Any) -> _Tables:
 
     width = _padded(max(pair.monomials.shape))
     arrays = (
-        gaussian.unit, np.exp(-0.5 * gammaln(np.arange(width) + 1.0)), index, factor, diagonal, used, entries, factors,
+        gaussian.unit, np.exp(-0.5 * gammaln(np.arange(width) + 1.0)),
+        1.0 / np.maximum(np.arange(width), 1.0), index, factor, diagonal, used, entries, factors,
         gaussian.places, gaussian.factor,
     )  # fmt: skip
     sizes = {
         "COLUMNS": len(gaussian.unit),
-        "DEGREE": gaussian.monomials.degree,
         "P": width,
         "F": _padded(max(gaussian.monomials.shape)),
     }
     on_device = [torch.tensor(array, device=device) for array in arrays]
-    shapes: tuple[Any, ...] = (pair.monomials.shape, gaussian.monomials.shape, sizes)
+    shapes: tuple[Any, ...] = (gaussian.monomials.degree, pair.monomials.shape, gaussian.monomials.shape, sizes)
     return _Tables(*on_device, *shapes)
 
 
@@ -195,7 +197,7 @@ def fit(
     kernels.sums[(n_centers,)](
         X, y, data.noise, len(data.X), centers.contiguous(), starts.contiguous(), lengths.contiguous(), order,
         tables.unit, tables.steps, _numbers(X, plan.radius, _correction(plan)), sums, products, counts,
-        starts.shape[1], n1, n2, f1, f2, k, **tables.sizes, K=_padded(k, 1), **SUMS,
+        tables.inverses, tables.degree, starts.shape[1], n1, n2, f1, f2, k, **tables.sizes, K=_padded(k, 1), **SUMS,
     )  # fmt: skip
     n = counts.cpu().numpy()
     in_kernel_space = plan.in_kernel_space(n)
@@ -217,7 +219,7 @@ def _solved(moments: MomentMap, tables: _Tables, sums: Tensor, products: Tensor,
     lower, whitener = sums.new_empty((n, size, size)), sums.new_zeros((n, size, size))
     kernels.invert[(n,)](
         sums, moments.n_moments, tables.index, tables.factor, tables.precision, lower, whitener,
-        N=size // TILE, SIZE=size, TILE=TILE, **INVERT,
+        size // TILE, size, TILE=TILE, **INVERT,
     )  # fmt: skip
     cross = (products[:, :, tables.places] * tables.feature_factor).mT
     own = whitener[:, :D, :D]
@@ -229,7 +231,7 @@ def _solved(moments: MomentMap, tables: _Tables, sums: Tensor, products: Tensor,
     matrices, block = 4, 128
     kernels.polynomials[(-(-n // matrices), -(-n_used // block))](
         lower, tables.entries, tables.factors, tables.used, polynomials, n, n_used, longest, moments.n_moments,
-        SIZE=size, MATRICES=matrices, BLOCK=block, num_warps=4,
+        size, MATRICES=matrices, BLOCK=block, num_warps=4,
     )  # fmt: skip
     first, second = tables.n_features
     grid = sums.new_zeros((n, k, first * second))
@@ -254,8 +256,8 @@ def answer(
     _kernels().predict[(len(members),)](
         X.contiguous(), point, order, bounds, members, centers.contiguous(), tables.unit, tables.steps,
         models.grids[0], models.polynomials, _numbers(X, plan.kernel.variance, _correction(plan)), mean, variance,
-        *tables.n_powers, *tables.n_features, k, **tables.sizes, K=_padded(k, 1), IS_CORRECTED=plan.correction,
-        **PREDICT,
+        tables.inverses, tables.degree, *tables.n_powers, *tables.n_features, k, **tables.sizes,
+        K=_padded(k, 1), IS_CORRECTED=plan.correction, **PREDICT,
     )  # fmt: skip
     return True
 
