@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 
 from nearfield.hyperparameters.blocks import Block, LearningData
 from nearfield.hyperparameters.learning import LearningRequest, learn, learn_hyperparameters
+from nearfield.hyperparameters.objective import Objective
 from nearfield.kernels import Kernel
 
 from .single import kernel_log_likelihood
@@ -58,3 +59,19 @@ def test_blocks_of_the_same_points_do_not_count_twice():
     )
     assert_allclose(logarithms(again), logarithms(once), atol=0.02)
     assert_allclose(again.standard_errors, once.standard_errors, rtol=0.05)
+
+
+def test_they_are_there_where_some_blocks_have_no_maximum(monkeypatch):
+    def learned():
+        return learn_hyperparameters(
+            *draw(1200, 2, 0), None, LearningRequest(n_restarts=0), np.random.RandomState(0)
+        ).standard_errors
+
+    usual, curvature = learned(), Objective.curvature
+
+    def indefinite(self, *given):
+        values, vectors = np.linalg.eigh(curvature(self, *given))
+        return vectors * np.array([-values[0], *values[1:]]) @ vectors.T
+
+    monkeypatch.setattr(Objective, "curvature", indefinite)
+    assert_allclose(np.log(learned() / usual), 0.0, atol=np.log(2.0))

@@ -118,6 +118,8 @@ def finish(
             optimum = objective.polish(blocks, theta[space.free], steps_by, ENOUGH / size, run)
             if not np.isfinite(optimum.value):  # not all blocks can be evaluated where some have their maximum
                 return learned
+            if np.linalg.eigvalsh(curvature)[0] <= 0:  # which gives no standard errors
+                curvature = steps_by if optimum.curvature is None else optimum.curvature
             theta = space.sorted(space.filled(optimum.point))
             kernel, noise = space.unpack(theta)
             learned = replace(
