@@ -139,6 +139,11 @@ class MomentMap:
         monomials = [p.monomials for p in self.pairs] + [g.monomials for g in self.gaussians]
         return sum(first + second for first, second in (each.shape for each in monomials))
 
+    def of_both_triangles(self) -> tuple[Integers, Floats]:
+        """`index` and `factor` (D, D) with what is above the diagonal as it is below."""
+        is_lower = np.tril(np.ones_like(self.index, dtype=bool))
+        return np.where(is_lower, self.index, self.index.T), np.where(is_lower, self.factor, self.factor.T)
+
     # ---- sums ----------------------------------------------------------------------------------------------------
 
     def rows(self, Z: Floats, weights: Floats) -> list[tuple[Floats, Floats]]:
@@ -167,11 +172,11 @@ class MomentMap:
 
     def polynomial(self, inverse: Floats) -> Floats:
         """Coefficients (n_moments,) of `phi' B phi` for a symmetric `B` (D, D), of which the lower triangle counts."""
-        return np.bincount(self.index.ravel(order="F"), (inverse * self._doubled).ravel(order="F"), self.n_moments)
+        return np.bincount(self.index.ravel(order="F"), (inverse * self.doubled).ravel(order="F"), self.n_moments)
 
     @cached_property
-    def _doubled(self) -> Floats:
-        """The factors, for both triangles."""
+    def doubled(self) -> Floats:
+        """The factors (D, D) where the lower triangle stands for both."""
         return np.asfortranarray(2.0 * self.factor - np.diag(np.diag(self.factor)))
 
     def mean(self, coefficients: Sequence[Floats], Z: Floats, owns: Sequence[slice]) -> Floats:

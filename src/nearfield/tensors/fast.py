@@ -117,21 +117,19 @@ class _Tables:
 def _tables(moments: MomentMap, precision: bytes, device: Any) -> _Tables:
     gaussian, pair = moments.gaussians[0], moments.pairs[0]
     D, size = len(moments.factor), -(-len(moments.factor) // TILE) * TILE
-    lower = np.tril(np.ones((D, D), dtype=bool))
     index, factor = np.zeros((size, size), dtype=np.int32), np.zeros((size, size))
-    index[:D, :D] = np.where(lower, moments.index, moments.index.T)
-    factor[:D, :D] = np.where(lower, moments.factor, moments.factor.T)
+    index[:D, :D], factor[:D, :D] = moments.of_both_triangles()
     diagonal = np.ones(size)
     diagonal[:D] = np.frombuffer(precision)
 
-    rows, columns = np.nonzero(lower)
+    rows, columns = np.tril_indices(D)
     order = np.argsort(index[rows, columns], kind="stable")
     rows, columns = rows[order], columns[order]
     used, first, counts = np.unique(index[rows, columns], return_index=True, return_counts=True)
     entries, factors = np.full((counts.max(), len(used)), -1, dtype=np.int32), np.zeros((counts.max(), len(used)))
     term, moment = np.arange(len(rows)) - np.repeat(first, counts), np.repeat(np.arange(len(used)), counts)
     entries[term, moment] = rows * size + columns
-    factors[term, moment] = np.where(rows == columns, 1.0, 2.0) * factor[rows, columns]
+    factors[term, moment] = moments.doubled[rows, columns]
 
     width = _padded(max(pair.monomials.shape))
     arrays = (
@@ -173,9 +171,7 @@ def _numbers(X: Tensor, *values: float) -> Tensor:
 
 
 @_or_left_to_others
-def fit(
-    plan: Plan, data: TensorSet, centers: Tensor
-) -> tuple[list[tuple[Integers, MomentModels, Integers]], Integers] | None:
+def fit(plan: Plan, data: TensorSet, centers: Tensor) -> Made | None:
     """Models around centres, and which centres are left to others; None if all are.
 
     Models come as members, models and numbers of points of batches; see `Batch`.
@@ -215,7 +211,7 @@ def fit(
 
 def _solved(moments: MomentMap, tables: _Tables, sums: Tensor, products: Tensor, D: int) -> MomentModels | None:
     """Models of the sums of many neighbourhoods; None where a matrix is not positive definite."""
-    kernels, n, size, k = _kernels(), len(sums), tables.n_rows, products.shape[1]
+    kernels, n, size = _kernels(), len(sums), tables.n_rows
     lower, whitener = sums.new_empty((n, size, size)), sums.new_zeros((n, size, size))
     kernels.invert[(n,)](
         sums, moments.n_moments, tables.index, tables.factor, tables.precision, lower, whitener,
@@ -233,10 +229,7 @@ def _solved(moments: MomentMap, tables: _Tables, sums: Tensor, products: Tensor,
         lower, tables.entries, tables.factors, tables.used, polynomials, n, n_used, longest, moments.n_moments,
         size, MATRICES=matrices, BLOCK=block, num_warps=4,
     )  # fmt: skip
-    first, second = tables.n_features
-    grid = sums.new_zeros((n, k, first * second))
-    grid[:, :, tables.places] = (coefficients * tables.feature_factor[:, None]).mT
-    return MomentModels(moments, coefficients, (grid.reshape(n, k, first, second),), polynomials)
+    return MomentModels.of(moments, coefficients, polynomials, (tables.places,), (tables.feature_factor,))
 
 
 @_or_left_to_others

@@ -6,6 +6,7 @@ for a point is some fifty numbers instead of some hundreds. In double precision 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -54,9 +55,7 @@ class TensorMoments:
     @classmethod
     def of(cls, moments: MomentMap, device: Any) -> TensorMoments:
         """Of the moments of a plan's features."""
-        lower = np.tril(np.ones_like(moments.factor, dtype=bool))
-        index = np.where(lower, moments.index, moments.index.T).ravel()
-        factor = np.where(lower, moments.factor, moments.factor.T).ravel()
+        index, factor = (each.ravel() for each in moments.of_both_triangles())
         used, rank = np.unique(index, return_inverse=True)
         polynomial = np.zeros((len(index), len(used)))
         polynomial[np.arange(len(index)), rank] = factor
@@ -100,13 +99,7 @@ class TensorMoments:
         whitener = model.factor.inverse  # type: ignore[union-attr]
         polynomials = gram.new_zeros((len(gram), self.moments.n_moments))
         polynomials[:, self.used] = (whitener.mT @ whitener).reshape(-1, D * D) @ self.to_polynomial
-        grids = []
-        for gaussian, places, factor in zip(self.moments.gaussians, self.places, self.factors, strict=True):
-            first, second = gaussian.monomials.shape
-            grid = gram.new_zeros((len(gram), sums.cross.shape[-1], first * second))
-            grid[:, :, places] = (model.coefficients[:, gaussian.own] * factor[:, None]).mT
-            grids.append(grid.reshape(*grid.shape[:2], first, second))
-        return MomentModels(self.moments, model.coefficients, tuple(grids), polynomials)
+        return MomentModels.of(self.moments, model.coefficients, polynomials, self.places, self.factors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +110,24 @@ class MomentModels:
     coefficients: Tensor  # (B, D, k + 1)
     grids: tuple[Tensor, ...]  # (B, k + 1, ., .): the same, as `Gaussian` has its features
     polynomials: Tensor  # (B, n_moments)
+
+    @classmethod
+    def of(
+        cls,
+        moments: MomentMap,
+        coefficients: Tensor,
+        polynomials: Tensor,
+        places: Sequence[Tensor],
+        factors: Sequence[Tensor],
+    ) -> MomentModels:
+        """With the grids of some coefficients; `places` and `factors` are those of the Gaussians, on the device."""
+        grids = []
+        for gaussian, at, factor in zip(moments.gaussians, places, factors, strict=True):
+            first, second = gaussian.monomials.shape
+            grid = coefficients.new_zeros((len(coefficients), coefficients.shape[-1], first * second))
+            grid[:, :, at] = (coefficients[:, gaussian.own] * factor[:, None]).mT
+            grids.append(grid.reshape(*grid.shape[:2], first, second))
+        return cls(moments, coefficients, tuple(grids), polynomials)
 
     def mean_and_variance(self, plan: Plan, Z: Tensor) -> tuple[Tensor, Tensor]:
         """Means (B, m, k + 1) and variances (B, m) at points relative to the centres, (B, m, d)."""
