@@ -23,6 +23,12 @@ KERNEL = Kernel.gaussian(1.0, 1.3)
 NOISE = 0.05
 
 
+@pytest.fixture
+def not_averaged(monkeypatch):
+    """Neighbourhoods of all points."""
+    monkeypatch.setattr(probes, "thinned", lambda sample, *_: sample)
+
+
 def training(n=600, d=2, width=8.0, seed=0):
     """Points whose first target is their number, by which they can be told."""
     rng = np.random.RandomState(seed)
@@ -44,6 +50,7 @@ def rows_of(neighbourhood):
 # ---- neighbourhoods ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("not_averaged")
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_a_neighbourhood_is_what_lies_around_a_training_point_set_aside(d):
     data = training(d=d)
@@ -65,8 +72,8 @@ def test_a_neighbourhood_is_what_lies_around_a_training_point_set_aside(d):
         assert sample.n_points == len(present)
 
 
-def test_probes_are_among_the_rows_given(monkeypatch):
-    monkeypatch.setattr(thinning, "MAX_AVERAGES", 1200)
+@pytest.mark.usefixtures("not_averaged")
+def test_probes_are_among_the_rows_given():
     data = training(n=2000)
     rows = np.arange(0, 2000, 4)
     set_aside = []
@@ -182,6 +189,7 @@ def test_the_points_near_a_centre():
             np.testing.assert_array_equal(np.sort(near), expected)
 
 
+@pytest.mark.usefixtures("not_averaged")
 @pytest.mark.parametrize("radius", [1.5, 2.5])
 @pytest.mark.parametrize("degree", [None, 4])
 def test_the_divergence_of_a_candidate_is_that_of_its_model_at_the_probes_of_the_cell(radius, degree):
@@ -214,6 +222,7 @@ def test_the_divergence_of_a_candidate_is_that_of_its_model_at_the_probes_of_the
     assert several > 1
 
 
+@pytest.mark.usefixtures("not_averaged")
 def test_cells_beside_their_own_share_the_probes_where_predictions_are_blended():
     features = LocalFeatures.of(KERNEL, (taylor.sample(2, 5),))
     candidate = Candidate(0.8, Plan(KERNEL, 2.0, features), "")
@@ -441,12 +450,22 @@ def test_subsets_are_nested_and_share_their_probes(monkeypatch):
 
 
 @pytest.mark.parametrize("d", [2, 3])
-def test_averages_of_points_on_a_sheet_are_as_many_as_may_be(d):
+def test_averages_of_points_on_a_sheet_are_many_enough(d):
     rng = np.random.RandomState(0)
     X = np.column_stack([rng.uniform(-5, 5, (20_000, d - 1)), np.zeros(20_000)])
     sample = thinned(TrainingSet.of(X, np.ones((20_000, 1)), np.full(20_000, 0.1)))
-    assert thinning.MAX_AVERAGES / 2 <= len(sample.X) <= thinning.MAX_AVERAGES
+    assert thinning.ENOUGH_AVERAGES <= len(sample.X) <= thinning.MAX_AVERAGES
     assert sample.counts.sum() == 20_000
+
+
+def test_averages_are_over_cells_that_are_small_beside_the_length_scale():
+    X = np.random.RandomState(0).uniform(-4, 4, (20_000, 2))
+    sample = NeighbourhoodSample.of(X, np.arange(20_000.0)[:, None], np.full(20_000, 0.1))
+    for length_scale in (0.8, 1.0):
+        averages = thinning.thinned(sample, np.random.RandomState(0), length_scale)
+        n_cells = np.ceil(8.0 / (thinning.SIDE * length_scale)) ** 2
+        assert len(averages.X) == n_cells
+        np.testing.assert_allclose(averages.counts @ averages.X / 20_000, X.mean(axis=0), atol=1e-12)
 
 
 def test_fewer_points_than_neighbours_asked_for_are_all_taken():

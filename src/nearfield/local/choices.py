@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from .plan import Plan
 
 ALWAYS_EXACT_UP_TO = 1500  # points: the exact process is as quick as any choice
 EXACT_FALLBACK_UP_TO = 12_000  # points: beyond, the exact process takes too long to be a way out
+MEAN_PER_POINT = 1e5  # operations of an exact mean by iteration, at the least
 CHEAPEST = "cheapest of those measured that meet the tolerance, with room for the error of measurement"
 CLOSEST = "closest of those measured"
 
@@ -106,6 +109,21 @@ class Choice:
     largest: float = 0.0
 
 
+class Speeds(NamedTuple):
+    """How many times as fast models will be made as candidates are measured; and see `Plan.feature_speed`."""
+
+    models: float = 1.0
+    features: float = 1.0
+
+
+SAME_SPEED = Speeds()
+
+
+def no_limit() -> float:
+    """Whatever it costs."""
+    return np.inf
+
+
 @dataclass(frozen=True, eq=False)
 class Request:
     """What the user fixed; None is free.
@@ -124,10 +142,13 @@ class Request:
         Whether predictions will be blended.
     exact_mean : bool
         Only variances are asked for: the mean is exact.
-    limit : float
-        Cost, as in `Trial`, from which on an exact mean is the better way, and the search may end.
+    limit_of : callable
+        Tells the cost, as in `Trial`, from which on an exact mean is the better way, and the search may end.
     places : ndarray of shape (m, d) or None
         Where predictions will be asked for, in length scales.
+    onto : callable or None
+        Brings points (n, d) to a surface that all data lie on.
+    speeds : Speeds
     """
 
     tolerance: float
@@ -138,9 +159,15 @@ class Request:
     correction: bool = True
     blend: bool = False
     exact_mean: bool = False
-    limit: float = np.inf
+    limit_of: Callable[[], float] = no_limit
     places: Floats | None = None
     onto: Callable[[Floats], Floats] | None = None
+    speeds: Speeds = SAME_SPEED
+
+    @cached_property
+    def limit(self) -> float:
+        """What `limit_of` tells, which takes a while where there are many points."""
+        return self.limit_of()
 
 
 def without_measuring(kernel: Kernel, n: int) -> Choice:

@@ -11,7 +11,7 @@ from ..common.types import Floats
 from ..common.warnings import warn
 from ..kernels import Kernel
 from . import by_number, by_radius, choices, gaps
-from .choices import Candidate, Choice, Request
+from .choices import SAME_SPEED, Candidate, Choice, Request, Speeds, no_limit
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 from .request import LocalRequest
@@ -25,17 +25,18 @@ def choose(
     data: TrainingSet,
     rng: np.random.RandomState,
     exact_mean: bool = False,
-    limit: float = np.inf,
+    limit_of: Callable[[], float] = no_limit,
     places: Floats | None = None,
     kept: dict[str, Any] | None = None,
+    speeds: Speeds = SAME_SPEED,
     **streamed: Any,
 ) -> Choice:
     """What to do for points in length scales; `streamed` are options of `by_radius.choose` where data are a sample.
 
-    See `by_number.choose` for `kept`.
+    See `by_number.choose` for `kept`, and `Request` for `limit_of`, `places` and `speeds`.
     """
     if request.is_complete:
-        return as_given(request, kernel, lambda: _relative_positions(request, data, rng), rng)
+        return as_given(request, kernel, lambda: _relative_positions(request, data, rng), rng, speeds)
     if request.all_points:
         raise ValueError(
             "radius=None takes all points for every centre, which needs features: set features to TaylorFeatures "
@@ -50,9 +51,10 @@ def choose(
         request.correction,
         request.blend,
         exact_mean,
-        limit,
+        limit_of,
         places,
         request.onto,
+        speeds,
     )
     given = (kernel, data, asked, request.n_jobs, rng, request.progress)
     if kernel.n_scales == 1 or not request.is_free:
@@ -75,14 +77,21 @@ def choose(
 
 
 def as_given(
-    request: LocalRequest, kernel: Kernel, positions: Callable[[], Floats], rng: np.random.RandomState
+    request: LocalRequest,
+    kernel: Kernel,
+    positions: Callable[[], Floats],
+    rng: np.random.RandomState,
+    speeds: Speeds = SAME_SPEED,
 ) -> Choice:
     """What was given, as a choice; `positions` gives a sample of positions (n, d) relative to a centre."""
     features, label = None, "kernel space"
     make_features = request.features_of(kernel, rng)
     if make_features is not None:
         features, label = make_features(positions()), "as given"
-    plan = Plan(kernel, request.radius, features, request.correction, either_side=not request.all_points)
+    in_features_only, speed = request.all_points, speeds.features
+    plan = Plan(
+        kernel, request.radius, features, request.correction, either_side=not in_features_only, feature_speed=speed
+    )
     if request.radius is not None and request.spacing is not None and request.radius < request.spacing:
         warn(
             f"radius={request.radius:g} is smaller than spacing={request.spacing:g}: samples that are farther than "

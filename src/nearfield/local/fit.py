@@ -169,7 +169,7 @@ class FittedLocal:
         if self.exact_mean is not None and not with_variance:
             return self.exact_mean(points), namespace(points).zeros_like(points[:, 0])
         if self.exact_mean is not None and self.global_part is None:
-            alone = self.predictor.variances_alone(points)
+            alone = self.predictor.variances_alone(points, blend)
             if alone is not None:
                 return self.exact_mean(points), alone
         predict = self.predictor.predict_blended if blend else self.predictor.predict

@@ -8,8 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..common.memory import batches
-from ..common.types import Booleans, Floats
+from ..common.types import Booleans, Floats, Integers
 from .neighbourhoods import TrainingSet
 
 MAX_COLUMNS = 3  # beyond, nearly every place between two points is far from all
@@ -17,7 +16,8 @@ TYPICAL = 1000  # points whose distances to their neighbours tell what is usual
 FLAT = 0.05  # length scales: standard deviation of the data in a direction in which they hardly extend
 COPIES = 10  # measurements at every place, from where on places are few
 ALIKE = 0.25  # length scales within which other places are like them
-ENOUGH = 3  # times as many gaps as are asked for, among which they are evenly far from the data
+APART = (0.5, 2.0)  # length scales from all others, where little is known of a point, and not nothing
+OUTLYING = 0.05  # share of the data that are farther from their neighbours than is usual
 FAR = 0.95  # times the usual distance, beyond which a place is in a gap
 
 
@@ -44,16 +44,33 @@ class Places:
         return len(self.data.X) >= COPIES and not self.data.distances(self._some, COPIES).any()
 
     @cached_property
-    def usual_distance(self) -> float:
-        """Distance to the nearest point that nearly all training points have."""
+    def _distances(self) -> Floats:
+        """Distances of these points to the nearest other one; to one of the next where all coincide with others."""
         n = len(self.data.X)
         k = min(2, n)
         distances = self.data.distances(self._some, k)
         while not distances.any() and k < n:
             k = min(2 * k, n)
             distances = self.data.distances(self._some, k)
-        usual = float(np.quantile(distances[distances > 0], 0.95)) if distances.any() else 0.0
+        return distances
+
+    @cached_property
+    def usual_distance(self) -> float:
+        """Distance to the nearest point that nearly all training points have."""
+        distances = self._distances
+        usual = float(np.quantile(distances[distances > 0], 1.0 - OUTLYING)) if distances.any() else 0.0
         return min(usual, ALIKE) if self._coincide else usual
+
+    @cached_property
+    def outlying(self) -> tuple[Integers, float]:
+        """Numbers (m,) of some training points that stand apart, and the share of all that do.
+
+        None where most do: any others are like them.
+        """
+        step = max(len(self.data.X) // TYPICAL, 1)
+        rows = step * np.flatnonzero((self._distances > APART[0]) & (self._distances < APART[1]))
+        share = len(rows) / len(self._some)
+        return (rows, share) if share < 0.5 else (rows[:0], 0.0)
 
     def _flat_directions(self) -> Floats:
         """Directions (f, d) of unit length in which the data hardly extend."""
@@ -91,12 +108,8 @@ class Places:
             elif len(flat := self._flat_directions()):
                 # All data are on a line, a sheet or a point: half of the places are off it, by up to two length scales.
                 places[::2] += rng.uniform(-2.0, 2.0, (len(places[::2]), len(flat))) @ flat
-        distances, gaps = np.empty(0), np.empty(0, dtype=np.int64)
-        for batch in batches(len(places), 10 * n):  # where gaps are many, there is no need to look at all places
-            distances = np.append(distances, self.data.distances(places[batch]))
-            gaps = np.flatnonzero(distances > FAR * self.usual_distance)
-            if len(gaps) >= ENOUGH * n:
-                break
+        distances = self.data.distances(places)
+        gaps = np.flatnonzero(distances > FAR * self.usual_distance)
         # Near the data and far from them alike: how well a model does there depends on little else.
         gaps = gaps[np.argsort(distances[gaps], kind="stable")]
         evenly = ((np.arange(n) + 0.5) * len(gaps) / n).astype(np.int64) if len(gaps) > n else slice(None)

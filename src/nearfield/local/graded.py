@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.spatial import cKDTree
 
-from ..common.arrays import as_doubles, like
+from ..common.arrays import as_doubles, column_range, like
 from ..common.threads import n_threads
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
@@ -26,8 +26,9 @@ MARGIN = 3.0  # around the data, in length scales of the longest
 
 def covering_box(X: Floats, length_scales: Floats) -> tuple[Floats, Floats]:
     """Corners of a box around the points (n, d) and all places that they say much about."""
-    margin = np.minimum(MARGIN * length_scales.max(axis=0), np.maximum(np.ptp(X, axis=0), SMALLEST))
-    return X.min(axis=0) - margin, X.max(axis=0) + margin
+    low, high = column_range(X)
+    margin = np.minimum(MARGIN * length_scales.max(axis=0), np.maximum(high - low, SMALLEST))
+    return low - margin, high + margin
 
 
 def cells(

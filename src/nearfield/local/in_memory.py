@@ -13,11 +13,12 @@ from ..common.arrays import weighted_mean
 from ..common.types import Floats
 from ..hyperparameters.learning import Learned, LearningRequest, learn_hyperparameters
 from ..kernels import Kernel
-from . import by_radius, choices, choosing, placing
+from . import choices, choosing, placing
 from .cells import MAX_COLUMNS
 from .centers import Placement
-from .choices import ALWAYS_EXACT_UP_TO, Candidate, Choice
+from .choices import ALWAYS_EXACT_UP_TO, SAME_SPEED, Candidate, Choice, Speeds, no_limit
 from .engine import RaggedEngine
+from .expected import expected_cost
 from .frame import Frame
 from .global_part import GlobalPart, fit_global_part
 from .iteration import ExactMean, cost_of_mean, solve_mean
@@ -106,12 +107,14 @@ class FramedArrays:
         Long scales that local models leave out.
     n_drift : int
         Number of targets that are drift columns: the last ones before the constant.
+    speeds : Speeds
     """
 
     frame: Frame
     data: TrainingSet
     part: GlobalPart | None = None
     n_drift: int = 0
+    speeds: Speeds = SAME_SPEED
 
     def split(self, request: LocalRequest, rng: np.random.RandomState) -> FramedArrays:
         """See `FramedData`."""
@@ -130,7 +133,7 @@ class FramedArrays:
             return self._cost_of_mean < NEIGHBOURS_COST * n
         if request.tolerance > FEW_DIGITS or self.data.X.shape[1] > MAX_COLUMNS:
             return False
-        return self._cost_of_mean < by_radius.expected_cost(self.data, request.tolerance)
+        return self._cost_of_mean < expected_cost(self.kernel, self.data, request.tolerance)
 
     def solve_mean(self, request: LocalRequest, rng: np.random.RandomState) -> ExactMean | None:
         """See `FramedData`."""
@@ -159,16 +162,24 @@ class FramedArrays:
 
     def choose(self, request: LocalRequest, rng: np.random.RandomState, exact_mean: bool) -> Choice:
         """See `FramedData`."""
-        limit = np.inf
-        # With one scale, nobody asks for it but the exact process.
-        if (self.kernel.n_scales > 1 or len(self.data.X) <= choices.EXACT_FALLBACK_UP_TO) and request.is_free:
-            limit = np.inf if exact_mean else self._cost_of_mean
+        few = len(self.data.X) <= choices.EXACT_FALLBACK_UP_TO
+        limit_of = no_limit
+        if (
+            not exact_mean
+            and request.is_free
+            and (self.kernel.n_scales > 1 or few or self.data.X.shape[1] <= MAX_COLUMNS)
+        ):
+
+            def limit_of() -> float:
+                return self._cost_of_mean
+
         y = self._targets[:, -self.data.y.shape[1] :]
         left = replace(self.data, y=np.column_stack([y[:, : -1 - self.n_drift], y[:, -1]]) if self.n_drift else y)
         places = None if request.places is None else self.frame.points(request.places)
         if request.onto is not None:
             request = replace(request, onto=self.frame.in_length_scales(request.onto))
-        choice = choosing.choose(request, self.kernel, left, rng, exact_mean, limit, places, self._probes)
+        given = (request, self.kernel, left, rng, exact_mean, limit_of, places, self._probes, self.speeds)
+        choice = choosing.choose(*given)
         is_doubtful = choice.divergence + choice.error > request.tolerance
         if is_doubtful and not exact_mean and request.is_free and self.kernel.n_scales > 1 and len(left.X) < MANY:
             return replace(choice, met=False)  # an exact mean takes little longer, and settles it

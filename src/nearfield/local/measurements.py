@@ -18,7 +18,7 @@ from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from . import choices
 from .choices import CHEAPEST, CLOSEST, Candidate, Choice, Request, Trial, exact, exact_cost
-from .gaps import Places
+from .gaps import OUTLYING, Places
 from .neighbourhoods import MANY, TrainingSet
 
 CONFIRMED_SHARE = 0.8  # of the tolerance that a confirmed figure with its error may take up
@@ -105,6 +105,11 @@ class Measurements:
         """The candidate, or one that does more in gaps of the data, and what was measured there; None without gaps."""
         return candidate, None
 
+    def outlying(self, candidate: Candidate, gaps: Trial | None) -> tuple[float, Trial | None]:
+        """Share of points that are far from all others, and what was measured there, which gaps may stand for."""
+        del candidate
+        return OUTLYING, gaps if self.request.places is None else None
+
     # ---- measuring -----------------------------------------------------------------------------------------------
 
     def cost(self, candidate: Candidate) -> float:
@@ -171,11 +176,18 @@ class Measurements:
         if candidate.plan is not best.candidate.plan:
             best = self._measure(candidate, self.confirming, self.cost(candidate), self.request.blend)
         met = max(best.divergence, 0.0 if gaps is None else gaps.divergence) <= self.request.tolerance
+        divergence, error = best.divergence, best.error
+        share, outlying = self.outlying(candidate, gaps)
+        if outlying is not None:  # they may be most of the divergence, and too few to be met with among the probes
+            divergence += share * outlying.divergence
+            error = float(np.hypot(error, share * outlying.error))
+        last = max(i for i, trial in enumerate(self.trials) if trial.candidate.plan is candidate.plan)
+        self.trials[last] = replace(self.trials[last], divergence=divergence, error=error)
         return Choice(
             candidate,
-            best.divergence,
-            best.error,
-            met,
+            divergence,
+            error,
+            met and divergence <= self.request.tolerance,
             CHEAPEST if sure else CLOSEST,
             tuple(self.trials),
             n_probes,

@@ -99,6 +99,11 @@ class TrainingSet:
         box: tuple[Floats, Floats] = self._made(b"box", lambda: column_range(self.X))
         return box
 
+    @property
+    def typical_noise(self) -> float:
+        """Median of the noise variances."""
+        return float(self._made(b"typical noise", lambda: np.median(self.noise)))
+
     def grid(self, spacing: float) -> Placement:
         """Centres in the cells of a lattice, made once for each spacing."""
         grid: Placement = self._made(

@@ -31,6 +31,9 @@ class Plan:
     count : int or None
         Neighbourhoods of so many nearest points, instead of a radius; with a radius, the least number of points, and
         neighbourhoods that must reach beyond the radius for it are solved in kernel space.
+    feature_speed : float
+        How many times as fast features are beside kernel space as their operations tell: devices may have kernels of
+        their own for them.
     """
 
     kernel: Kernel
@@ -39,6 +42,7 @@ class Plan:
     correction: bool = True
     either_side: bool = True
     count: int | None = None
+    feature_speed: float = 1.0
 
     @property
     def is_exact(self) -> bool:
@@ -51,14 +55,14 @@ class Plan:
             return True
         if self.count is not None and n_points <= self.count:
             return True
-        return self.either_side and bool(kernel_cost(n_points) <= self.features_cost(n_points))
+        return self.either_side and bool(self.feature_speed * kernel_cost(n_points) <= self.features_cost(n_points))
 
     def in_kernel_space(self, counts: Integers) -> Booleans:
         """The same for many neighbourhoods at once, (C,)."""
         if self.features is None:
             return np.ones(len(counts), dtype=bool)
         n = counts.astype(np.float64)
-        cheaper: Booleans = kernel_cost(n) <= self.features_cost(n)
+        cheaper: Booleans = self.feature_speed * kernel_cost(n) <= self.features_cost(n)
         few = n <= (-1 if self.count is None else self.count)
         return few | (cheaper & self.either_side)
 

@@ -16,7 +16,7 @@ from ..common.types import Floats, Integers
 from ..common.warnings import warn
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
-from . import blending, ensemble, graded
+from . import blending, ensemble, fast_cells, graded
 from .centers import Placement
 from .depth import CellModel, Depth, fit_cells
 from .engine import MEMORY_SHARE, Engine, RaggedEngine
@@ -121,7 +121,7 @@ class Predictor:
         mean[away], variance[away] = self._in_holes(X[away], with_variance)
         return mean, variance
 
-    def variances_alone(self, X: Array) -> Array | None:  # noqa: ARG002
+    def variances_alone(self, X: Array, blend: bool) -> Array | None:  # noqa: ARG002
         """Variances (m,) where they are quicker to be had without means; None where they are not."""
         return None
 
@@ -394,8 +394,15 @@ class LocalPredictor(Predictor):
         counts = self.engine.count_neighbours(self.plan, self.data, some)
         return int(np.median(np.asarray(counts.tolist())))
 
-    def variances_alone(self, X: Array) -> Array | None:
+    def variances_alone(self, X: Array, blend: bool) -> Array | None:
         """See `Predictor`."""
+        if self.placement.sizes is not None and isinstance(self.engine, RaggedEngine):
+            variance = np.empty(len(X))
+            for chunk in memory.batches(len(X), _blended_rows(X)):
+                counts, owner, weights = self.engine.weights(self.placement, X[chunk], blend)
+                answers = self._by_kept(np.repeat(X[chunk], counts, axis=0), owner, with_mean=False)[1]
+                variance[chunk] = sum_runs(weights * answers, counts)
+            return variance
         by_nearest = self.plan.count is not None and self.plan.radius is None and len(self.placement.centers) == 0
         if not by_nearest or not isinstance(self.engine, RaggedEngine) or len(self.data.X) == 0:
             return None
@@ -449,27 +456,39 @@ class LocalPredictor(Predictor):
                 "nats of KL from the exact Gaussian process. A smaller tolerance makes the mean exact."
             )
 
-    def _by_kept(self, X: Floats, owner: Integers) -> tuple[Floats, Floats]:
-        """Each point by the model of its centre, which is made if it is new, and kept as long as there is room."""
+    def _by_kept(self, X: Floats, owner: Integers, with_mean: bool = True) -> tuple[Floats, Floats]:
+        """Each point by the model of its centre, which is made if it is new, and kept as long as there is room.
+
+        Where cells are many, compiled loops make them each time, and keep none. Without means, these are (m, 0).
+        """
         assert isinstance(self.engine, RaggedEngine)
+        sizes, n_jobs = self.placement.sizes, self.engine.n_jobs
+        assert sizes is not None
         used, inverse = np.unique(owner, return_inverse=True)
         order = np.argsort(inverse, kind="stable")
         bounds = np.searchsorted(inverse[order], np.arange(len(used) + 1))
-        mean, variance = np.empty((len(X), self.n_columns)), np.empty(len(X))
-        lacking = np.zeros(len(used))
+        cells = (self.placement.centers[used], sizes[used], fast_cells.Members(X, order, bounds))
+        quick = fast_cells.answer(self.plan, self.depth, self.data, *cells, with_mean, n_jobs)
+        if quick is None:
+            mean, variance = np.empty((len(X), self.n_columns if with_mean else 0)), np.empty(len(X))
+            lacking, left = np.zeros(len(used)), np.arange(len(used))
+        else:
+            mean, variance, lacking, left = *quick[:3], np.flatnonzero(quick.left)
         models_of = self.models_of_cells()
 
         def work(batch: slice) -> None:
-            models = models_of(used[batch])
-            for i, (number, model) in enumerate(zip(used[batch].tolist(), models, strict=True), batch.start):
+            for i, model in zip(left[batch].tolist(), models_of(used[left[batch]]), strict=True):
                 lacking[i] = model.lacking
                 members = order[bounds[i] : bounds[i + 1]]
                 for chunk in memory.batches(len(members), PLACES_AT_ONCE):
                     rows = members[chunk]
-                    Z = X[rows] - self.placement.centers[number]
-                    mean[rows], variance[rows] = model.mean_and_variance(Z)
+                    Z = X[rows] - cells[0][i]
+                    if with_mean:
+                        mean[rows], variance[rows] = model.mean_and_variance(Z)
+                    else:
+                        variance[rows] = model.variance(Z)
 
-        thread_map(work, memory.batches(len(used), CELLS_AT_ONCE), self.engine.n_jobs)
+        thread_map(work, memory.batches(len(left), CELLS_AT_ONCE), n_jobs)
         self._warn_of_lacking(lacking[inverse])
         return mean, variance
 

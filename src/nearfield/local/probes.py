@@ -167,11 +167,28 @@ class ProbeNeighbourhood:
 
     def asked(self, candidate: Candidate, blended: bool) -> Asked:
         """Which models a candidate has answer, and where; see `divergence`."""
+        if self._has_lattice(candidate) and self._is_alone(candidate.spacing):
+            return self._asked_in_a_gap(candidate, blended)
         ((center, probes, _),) = self.cells(candidate)
         if not (blended and np.isfinite(candidate.spacing) and len(center) <= MAX_AVERAGED_COLUMNS):
             return Asked(probes, center[None], np.ones((len(probes), 1)))
         centers = self._centers_around(candidate, center)
         return Asked(probes, centers, blending.weights_by_distance(cdist(self.probes[probes], centers)))
+
+    def _is_alone(self, spacing: float) -> bool:
+        """Whether the cell of the first probe holds no data."""
+        middle, side = self.middle_of_cell(spacing), 2 * spacing / self.probes.shape[1] ** 0.5
+        return not self._in_cube(self.sample.X, middle, side).any()
+
+    def _asked_in_a_gap(self, candidate: Candidate, blended: bool) -> Asked:
+        """The first probe, in a cell without data, which the centres around serve, or a cell opened for it."""
+        _, centers = self.centers_of_cells(candidate.spacing)
+        distances = np.sqrt(np.sum(centers**2, axis=1))
+        if distances.min(initial=np.inf) > candidate.spacing:  # a cell will be opened
+            centers = self.middle_of_cell(candidate.spacing)[None]
+        elif not blended:
+            centers = centers[[np.argmin(distances)]]
+        return Asked(np.array([0]), centers, blending.weights_by_distance(cdist(self.probes[:1], centers)))
 
     def _centers_around(self, candidate: Candidate, center: Floats) -> Floats:
         """Centres (C, d) of a cell and of those around it."""
@@ -334,7 +351,7 @@ def make_neighbourhoods(
         near = within[i][~np.isin(within[i], probes)]
         sample = NeighbourhoodSample.of(data.X[near] - origin, data.y[near, :-1], data.noise[near])
         random = np.random.RandomState(seeds[i])
-        sample = thinned(sample, random)
+        sample = thinned(sample, random, float(kernel.length_scales.min()))
         surface = None if onto is None else lambda points: onto(points + origin) - origin
         return ProbeNeighbourhood.solved(
             reference,
@@ -355,15 +372,9 @@ class GapNeighbourhood(ProbeNeighbourhood):
 
     def asked(self, candidate: Candidate, blended: bool) -> Asked:
         """See `ProbeNeighbourhood`."""
-        centers = np.zeros_like(self.probes)
         if np.isfinite(candidate.spacing):
-            _, centers = self.centers_of_cells(candidate.spacing)
-            distances = np.sqrt(np.sum(centers**2, axis=1))
-            if distances.min(initial=np.inf) > candidate.spacing:  # a cell will be opened
-                centers = self.middle_of_cell(candidate.spacing)[None]
-            elif not blended:
-                centers = centers[[np.argmin(distances)]]
-        return Asked(np.array([0]), centers, blending.weights_by_distance(cdist(self.probes, centers)))
+            return self._asked_in_a_gap(candidate, blended)
+        return Asked(np.array([0]), np.zeros_like(self.probes), np.ones((1, 1)))
 
 
 def gap_neighbourhoods(
@@ -379,13 +390,20 @@ def gap_neighbourhoods(
     """Neighbourhoods with everything within `radius` of places (m, d) away from the data; see `make_neighbourhoods`."""
     seeds = rng.randint(2**31 - 1, size=len(places))
     reference = reference_within(kernel, radius, places.shape[1], tolerance)
-    noise, origin = np.array([np.median(data.noise)]), np.zeros((1, places.shape[1]))
+    noise, origin = np.array([data.typical_noise]), np.zeros((1, places.shape[1]))
     middle, within = middles_of_cells(data), data.within(places, radius)
+    shortest = float(kernel.length_scales.min())
 
     def make(i: int) -> ProbeNeighbourhood:
         near, random = within[i], np.random.RandomState(seeds[i])
         sample = NeighbourhoodSample.of(data.X[near] - places[i], data.y[near, :-1], data.noise[near])
-        given = (thinned(sample, random), origin, noise, origin, lambda n: random.standard_normal((n, n_drawn)))
+        given = (
+            thinned(sample, random, shortest),
+            origin,
+            noise,
+            origin,
+            lambda n: random.standard_normal((n, n_drawn)),
+        )
         return GapNeighbourhood.solved(reference, *given, lattice=partial(middle, places[i]))
 
     return thread_map(make, range(len(places)), n_jobs)

@@ -17,9 +17,9 @@ from ..solvers.factors import Cholesky, factorise
 from .ensemble import groups_in_cache, runs_of
 from .features import LocalFeatures
 from .model import expanded, from_statistics, sums_of_each
-from .plan import Plan
+from .plan import Plan, kernel_cost
 from .quick_whitening import fill, serves
-from .thinning import MAX_ROWS, NeighbourhoodSample
+from .thinning import MAX_AVERAGED_COLUMNS, MAX_AVERAGES, MAX_ROWS, NeighbourhoodSample
 
 SINGLE_FROM = 1e-5  # tolerance, from where on answers may be in single precision
 
@@ -84,8 +84,9 @@ def _whitened(
 def reference_within(kernel: Kernel, radius: float, d: int, tolerance: float) -> Reference:
     """Kernel space, or features of so high a degree that nothing is lost, whichever is cheaper."""
     degree = int(np.ceil(1.4 * radius**2)) + 2
-    features = None
-    if kernel.n_scales == 1 and taylor.n_monomials(d, degree) <= MAX_ROWS:
+    features, D = None, taylor.n_monomials(d, degree)
+    # Averages are so few that kernel space costs less than many features; it would take long to make these.
+    if kernel.n_scales == 1 and D <= MAX_ROWS and (d > MAX_AVERAGED_COLUMNS or kernel_cost(MAX_AVERAGES) > D**3):
         features = LocalFeatures.of(kernel, (taylor.sample(d, degree),))
     plan = Plan(kernel, None, features)
 

@@ -124,7 +124,7 @@ def for_targets(
     predictor, part, exact_mean = fitted.predictor, fitted.global_part, fitted.exact_mean
     assert isinstance(predictor, LocalPredictor)
     if exact_mean is not None:  # it gives the means; what local models would say is not asked for
-        tolerance = precision_of_mean(fitted.report.tolerance or 1e-3)
+        tolerance = precision_of_mean(fitted.report.tolerance or 1e-3, exact_mean.kernel, data.noise)
         exact_mean = _exact_mean(exact_mean.kernel, exact_mean.features, data, tolerance, n_jobs, progress)
         part = None
     else:

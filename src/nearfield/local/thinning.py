@@ -13,6 +13,9 @@ from .centers import group_rows
 
 MAX_ROWS = 1200  # of a neighbourhood around a probe,
 MAX_AVERAGES = 500  # and where they can be averaged, which loses less
+ENOUGH_AVERAGES = 200  # below, points are not averaged
+SIDE = 0.5  # length scales, of cells over which averages say what their points do
+MAX_CELLS = 1e5  # of a neighbourhood, up to which they are counted and not sorted
 FINER = 20  # times that the cells of averages may be made smaller
 MAX_AVERAGED_COLUMNS = 3  # up to which neighbours are averaged where they are many
 
@@ -77,29 +80,40 @@ def averaged(sample: NeighbourhoodSample, owner: Integers) -> NeighbourhoodSampl
     )
 
 
-def thinned(sample: NeighbourhoodSample, rng: np.random.RandomState) -> NeighbourhoodSample:
-    """Not too many rows: averages over small cells, or a random subset where there are too many columns."""
+def thinned(sample: NeighbourhoodSample, rng: np.random.RandomState, length_scale: float = 1.0) -> NeighbourhoodSample:
+    """Not too many rows: averages over cells that are small beside the length scale.
+
+    A random subset where there are too many columns, since cells are of no use where space is wide.
+    """
     n, d = sample.X.shape
-    most = MAX_ROWS if d > MAX_AVERAGED_COLUMNS else min(MAX_AVERAGES, MAX_ROWS)
-    if n <= most:
+    if d > MAX_AVERAGED_COLUMNS:
+        return sample if n <= MAX_ROWS else sample.subset(rng.choice(n, MAX_ROWS, replace=False))
+    most = min(MAX_AVERAGES, MAX_ROWS)
+    enough = min(ENOUGH_AVERAGES, most // 2)
+    if n <= enough:
         return sample
-    if d > MAX_AVERAGED_COLUMNS:  # cells are of no use where space is wide
-        return sample.subset(rng.choice(n, most, replace=False))
     low, high = column_range(sample.X)
-
-    def cells(side: float) -> tuple[int, Integers]:
-        """How many there are, and that of each row."""
-        distinct, owner = group_rows(np.floor((sample.X - low) / side).astype(np.int64))
-        return len(distinct), owner
-
-    side = max(float(np.max(high - low)), 1e-300) / most ** (1 / d)
-    count, owner = cells(side)
+    side = min(SIDE * length_scale, max(float(np.max(high - low)), 1e-300) / enough ** (1 / d))
+    owner = _cells(sample.X, low, high, side)
     for _ in range(FINER):  # points on a sheet or a line leave most cells empty
-        if count >= most / 2:
+        if owner.max() + 1 >= enough:
             break
         side /= 1.3
-        count, owner = cells(side)
-    while count > most:
+        owner = _cells(sample.X, low, high, side)
+    while owner.max() + 1 > most:
         side *= 1.15
-        count, owner = cells(side)
+        owner = _cells(sample.X, low, high, side)
     return averaged(sample, owner)
+
+
+def _cells(X: Floats, low: Floats, high: Floats, side: float) -> Integers:
+    """Which cubic cell each of some points (n, d) is in, by numbers from 0 on without gaps; all are in a box."""
+    cells = ((X - low) / side).astype(np.int64)
+    extent = ((high - low) / side).astype(np.int64) + 1
+    if float(np.prod(extent, dtype=np.float64)) > MAX_CELLS:
+        return group_rows(cells)[1]
+    keys = np.ravel_multi_index(tuple(cells.T), tuple(extent))
+    is_taken = np.zeros(np.prod(extent), dtype=bool)
+    is_taken[keys] = True
+    result: Integers = (np.cumsum(is_taken) - 1)[keys]
+    return result
