@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nearfield.kernels import Kernel
-from nearfield.local import block_inverse
+from nearfield.local import block_inverse, fast_cells
 from nearfield.local.block_inverse import BlockInverse
 from nearfield.local.whitening import make_blocks
 
@@ -21,17 +21,22 @@ def inverse_of(X, noise, cell_points=16, n_earlier=1000, n_jobs=1):
     return BlockInverse.of(KERNEL, X, noise, blocks, n_jobs)
 
 
+@pytest.fixture
+def in_double(monkeypatch):
+    monkeypatch.setattr(block_inverse, "LEAST_NOISE", np.inf)
+
+
 def dense(X, noise):
     return np.linalg.inv(KERNEL(X, X) + np.diag(noise))
 
 
+@pytest.mark.usefixtures("in_double")
 def test_with_all_earlier_points_it_is_the_inverse():
     X, noise = problem()
     np.testing.assert_allclose(inverse_of(X, noise).product(np.eye(250)), dense(X, noise), atol=1e-7)
 
 
-def test_in_single_precision_it_is_nearly_so(monkeypatch):
-    monkeypatch.setattr(block_inverse, "SINGLE_FROM", 100)
+def test_in_single_precision_it_is_nearly_so():
     X, noise = problem()
     inverse = inverse_of(X, noise)
     assert inverse.groups[0].columns.dtype == np.float32
@@ -42,6 +47,21 @@ def test_in_single_precision_it_is_nearly_so(monkeypatch):
     assert inverse_of(X, 1e-3 * noise).groups[0].columns.dtype == np.float64
 
 
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("kernel", [KERNEL, Kernel(np.array([[0.5, 1.0], [2.0, 3.0]]), np.array([1.0, 0.3]))])
+def test_loops_give_what_numpy_gives(kernel, single, monkeypatch):
+    pytest.importorskip("numba")
+    monkeypatch.setattr(block_inverse, "LEAST_NOISE", 0.0 if single else np.inf)
+    X, noise = problem()
+    blocks = make_blocks(X, 16, 40, np.random.RandomState(0), 1)
+    products = []
+    for least in (10**9, 0):
+        monkeypatch.setattr(fast_cells, "MIN_CELLS", least)
+        products.append(BlockInverse.of(kernel, X, noise, blocks, 2).product(np.eye(250)))
+    np.testing.assert_allclose(*products, atol=(3e-5 if single else 1e-12) * abs(products[0]).max())
+
+
+@pytest.mark.usefixtures("in_double")
 @pytest.mark.parametrize("n_earlier", [0, 1, 20, 60])
 def test_it_is_symmetric_and_positive_definite(n_earlier):
     P = inverse_of(*problem(), n_earlier=n_earlier).product(np.eye(250))
@@ -49,6 +69,7 @@ def test_it_is_symmetric_and_positive_definite(n_earlier):
     assert np.linalg.eigvalsh(P)[0] > 0
 
 
+@pytest.mark.usefixtures("in_double")
 @pytest.mark.parametrize("n", [1, 2, 40])
 def test_few_points_will_do(n):
     X, noise = problem(n)
@@ -57,7 +78,6 @@ def test_few_points_will_do(n):
 
 def test_points_without_noise_at_the_same_place(monkeypatch):
     """Where a factorisation fails, a little is added to the diagonal, as elsewhere."""
-    monkeypatch.setattr(block_inverse, "SINGLE_FROM", 1)
     monkeypatch.setattr(block_inverse, "LEAST_NOISE", 0.0)
     X = np.repeat(problem(20)[0], 3, axis=0)
     P = inverse_of(X, np.full(60, 1e-9)).product(np.eye(60))

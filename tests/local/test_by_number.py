@@ -3,9 +3,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nearfield import metrics
 from nearfield.kernels import Kernel
 from nearfield.local import by_number, choices
 from nearfield.local.choices import Request
+from nearfield.local.depth import fit_cells
+from nearfield.local.gaps import OUTLYING
 from nearfield.local.neighbourhoods import TrainingSet
 
 KERNEL = Kernel(np.array([[1.0], [6.0]]), np.array([0.7, 1.5]))
@@ -66,8 +69,11 @@ def test_the_figure_is_from_probes_that_had_no_part_in_the_choice(recorded, tole
     (last, rows) = among_rows.pop()
     candidate = replace(choice.candidate, depth=None)
     values = np.array([p.divergence(candidate) for p in last])
-    np.testing.assert_allclose(choice.divergence, values.mean(), rtol=1e-9)
-    np.testing.assert_allclose(choice.error, values.std(ddof=1) / len(values) ** 0.5, rtol=1e-9)
+    assert choice.gaps is not None  # as far from the data as some points are from all others, which count, too
+    expected = values.mean() + OUTLYING * choice.gaps.divergence
+    np.testing.assert_allclose(choice.divergence, expected, rtol=1e-9)
+    error = np.hypot(values.std(ddof=1) / len(values) ** 0.5, OUTLYING * choice.gaps.error)
+    np.testing.assert_allclose(choice.error, error, rtol=1e-9)
     assert choice.n_probes == sum(p.n_probes for p in last)
     assert not any(np.intersect1d(rows, before).size for _, before in among_rows)
     assert choice.met == (tolerance == 1.0)
@@ -91,3 +97,23 @@ def test_a_figure_that_does_not_hold_leads_to_more_neighbours(recorded, monkeypa
     assert len(recorded) > 2
     assert choice.candidate.plan.count > by_number.COUNTS[0]
     assert choice.met
+
+
+def test_variances_beside_an_exact_mean_are_far_closer_than_the_tolerance(monkeypatch):
+    """And cells among the data take no more neighbours than were measured, but for a few."""
+    monkeypatch.setattr(choices, "EXACT_FALLBACK_UP_TO", 0)
+    monkeypatch.setattr(by_number, "FEWER", 12)
+    data, tolerance, rng = training(), 1e-4, np.random.RandomState(0)
+    places = data.X[rng.choice(N, 60, replace=False)] + 0.05
+    choice = by_number.choose(KERNEL, data, Request(tolerance, exact_mean=True), 1, rng)
+    candidate = choice.candidate
+    assert choice.met
+    assert candidate.depth.excess >= by_number.VARIANCE_DEPTHS[0] * tolerance**0.5
+    located = by_number.locator(KERNEL, data, places)(candidate.plan.count, candidate.near)
+    models = fit_cells(candidate.plan, candidate.depth, data, located.middles, located.halves)
+    assert np.mean([len(model.X) > candidate.plan.count for model in models]) < 0.3
+    variance = np.array([m.variance(z[None])[0] for m, z in zip(models, places - located.middles, strict=True)])
+    cross = KERNEL(data.X, places)
+    exact = KERNEL.variance - np.sum(cross * np.linalg.solve(KERNEL(data.X, data.X) + NOISE * np.eye(N), cross), axis=0)
+    kl = metrics.kl_divergence(np.zeros(60), variance + NOISE, np.zeros(60), exact + NOISE)
+    assert kl.mean() <= 0.08 * tolerance

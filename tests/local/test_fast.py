@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nearfield as nf
+from nearfield.common import compiling
 from nearfield.common.arrays import stable_order
 from nearfield.local import fast
 from nearfield.local.model_stack import ModelStack, forms_of
@@ -115,12 +116,12 @@ def test_cells_beyond_counting_are_left_to_numpy():
 def test_a_numba_that_cannot_be_imported_is_as_good_as_none(monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "nearfield.local.compiled", None)
     monkeypatch.delattr("nearfield.local.compiled", raising=False)
-    monkeypatch.setattr(fast, "find_spec", lambda _: object())
-    fast._loops.cache_clear()
+    monkeypatch.setattr(compiling, "find_spec", lambda _: object())
+    compiling.loops.cache_clear()
     try:
         assert fast._loops() is None
     finally:
-        fast._loops.cache_clear()
+        compiling.loops.cache_clear()
     assert "Numba cannot be used" in caplog.text
 
 
@@ -132,7 +133,7 @@ def test_loops_work_where_nothing_can_be_kept(tmp_path):
         "caching.CacheImpl._locator_classes = []\n"
         "from nearfield.local import compiled\n"
         "import numpy as np\n"
-        "assert not compiled._options['cache']\n"
+        "assert not compiled.OPTIONS['cache']\n"
         "first, last = np.zeros((2, 2), dtype=np.int64)\n"
         "compiled._span(np.array([0.5, 2.5]), 1.0, np.zeros(2), 0.2, np.array([50, 50]), first, last)\n"
         "print(*first, *last)\n"
@@ -151,14 +152,14 @@ def test_without_numba_nothing_changes(monkeypatch):
             raise ImportError(name)
         return real(name, *rest)
 
-    fast._loops.cache_clear()
-    monkeypatch.setattr(fast, "find_spec", lambda _: None)
+    compiling.loops.cache_clear()
+    monkeypatch.setattr(compiling, "find_spec", lambda _: None)
     monkeypatch.setattr(builtins, "__import__", without)
     monkeypatch.setattr(fast, "MIN_CENTERS", 0)
     try:
         np.testing.assert_array_equal(fitted(2, X, y).predict(test), expected)
     finally:
-        fast._loops.cache_clear()
+        compiling.loops.cache_clear()
 
 
 @pytest.mark.usefixtures("always")

@@ -6,6 +6,7 @@ same numbers of points are multiplied side by side, each by a dense matrix.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,11 +18,11 @@ from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from ..solvers import linalg
+from . import fast_cells
 from .whitening import Block
 
 BLOCKS_AT_ONCE = 32
-SINGLE_FROM = 50_000  # points, whose matrices are kept in single precision, if there is noise enough for it
-LEAST_NOISE = 1e-3  # of the variance of the kernel
+LEAST_NOISE = 1e-3  # of the variance of the kernel, from where on matrices are in single precision
 COLUMNS_AT_ONCE = 16
 
 
@@ -52,12 +53,14 @@ class BlockInverse:
     def of(cls, kernel: Kernel, X: Floats, noise: Floats, blocks: list[Block], n_jobs: int | None) -> BlockInverse:
         """Close to the inverse of `K + diag(noise)` for points (n, d) with noise (n,), which are in one block each."""
         enough = float(noise.min()) >= LEAST_NOISE * kernel.variance
-        dtype = np.float32 if len(X) >= SINGLE_FROM and enough else np.float64
+        dtype = np.float32 if enough else np.float64
         by_size: dict[tuple[int, int], list[Block]] = {}
         for block in blocks:
             by_size.setdefault((len(block.earlier), len(block.own)), []).append(block)
         runs = [same[run] for same in by_size.values() for run in batches(len(same), BLOCKS_AT_ONCE)]
-        groups = thread_map(lambda run: _whitening(kernel, X, noise, run, dtype), runs, n_jobs)
+        most = max(sum(size) for size in by_size)
+        quickly = fast_cells.whitener(kernel, X, noise, len(blocks), most)
+        groups = thread_map(lambda run: _whitening(kernel, X, noise, run, dtype, quickly), runs, n_jobs)
         points = np.concatenate([group.points.ravel() for group in groups])
         sums = csr_matrix((np.ones(len(points), dtype), (points, np.arange(len(points)))), shape=(len(X), len(points)))
         return cls(groups, sums, n_jobs)
@@ -80,19 +83,36 @@ class BlockInverse:
         return result
 
 
-def _whitening(kernel: Kernel, X: Floats, noise: Floats, blocks: list[Block], dtype: Any) -> _Blocks:
-    """Columns of some blocks of the same size; those whose matrices need more digits are made in double precision."""
+def _whitening(
+    kernel: Kernel,
+    X: Floats,
+    noise: Floats,
+    blocks: list[Block],
+    dtype: Any,
+    quickly: Callable[[Integers, Floats], Integers] | None,
+) -> _Blocks:
+    """Columns of some blocks of the same size; those whose matrices need more digits are made in double precision.
+
+    `quickly` is a compiled loop, where there is one.
+    """
     points = np.array([block.points for block in blocks])
     p, m = points.shape[1], len(blocks[0].own)
+    columns = np.zeros((len(blocks), p, m), dtype)
+    failed = _whiten(kernel, X, noise, points, columns) if quickly is None else quickly(points, columns)
+    for i in failed:
+        columns[i] = blocks[i].factor(kernel, X, noise).whiten(np.eye(p))[p - m :].T
+    return _Blocks(points, columns)
+
+
+def _whiten(kernel: Kernel, X: Floats, noise: Floats, points: Integers, columns: Floats) -> Integers:
+    """Fill columns (B, p, m) of blocks of points (B, p), and say which of them could not be solved."""
+    (p, m), dtype = columns.shape[1:], columns.dtype
     places = X[points]
     places -= places.mean(axis=1, keepdims=True)
     K = kernel(places.astype(dtype), places.astype(dtype))
     K[:, np.arange(p), np.arange(p)] += noise[points]
-    columns = np.zeros((len(blocks), p, m), dtype)
     columns[:, p - m :] = np.eye(m)
-    for i, block in enumerate(blocks):
-        if linalg.cholesky_in_place(K[i].T):
-            linalg.solve_lower_rows(K[i].T, columns[i], transposed=True)
-        else:
-            columns[i] = block.factor(kernel, X, noise).whiten(np.eye(p))[p - m :].T
-    return _Blocks(points, columns)
+    solved = np.array([linalg.cholesky_in_place(matrix.T) for matrix in K])
+    for i in np.flatnonzero(solved):
+        linalg.solve_lower_rows(K[i].T, columns[i], transposed=True)
+    return np.flatnonzero(~solved)

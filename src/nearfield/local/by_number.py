@@ -22,7 +22,7 @@ from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from . import graded
 from .choices import ALWAYS_EXACT_UP_TO, Candidate, Choice, Request, Trial, without_measuring
-from .depth import Depth, fit_cells
+from .depth import Depth, contributions_of, fit_cells
 from .ensemble import runs_of
 from .gaps import MAX_COLUMNS
 from .measurements import Measurements
@@ -34,13 +34,16 @@ from .thinning import NeighbourhoodSample
 
 COUNTS = (30, 50, 75, 100, 150, 200, 300, 400, 600, 800)
 MOST_POINTS = (400, 800, 1600)  # of the reference around a probe: more where twice the neighbours found are not in it
-NEAR = (0.4, 0.6)  # size of cells, see `graded.cells`: smaller ones are more accurate, larger ones cheaper
+NEAR = (0.4, 0.6, 0.8)  # size of cells, see `graded.cells`: smaller ones are more accurate, larger ones cheaper
 DEPTHS = (30.0, 8.0)  # times the tolerance, that the farther half of the neighbours may contribute
 VARIANCE_DEPTHS = (0.5, 0.1, 0.02)  # times the root of the tolerance, where only variances are asked for
+VARIANCE_SHARE = 0.03  # of the tolerance, for these: where cells share their neighbours, they cost little
+USUAL, USUAL_CELLS = 0.9, 24  # of cells among the data, so many of which tell what is usual
 DEEPEST = 800
 STILL_TOLERATED = 10.0  # times the tolerance, of an estimate that is on the safe side
 PER_MODEL = 1e6  # operations worth of calls
 NEIGHBOURHOODS, PROBES = 48, 3  # among the data
+FEWER = 24  # neighbourhoods where only variances are asked for: these differ less from place to place than means do
 PLACES, FEWEST_NAMED = 128, 24  # elsewhere
 CELLS_AT_ONCE = 4  # in gaps, that a thread takes
 
@@ -184,6 +187,7 @@ class NumberSearch(Measurements):
     share, n_errors = 0.4, 1.0
 
     probed: list[NearestNeighbourhood]
+    confirming: list[NearestNeighbourhood]
     most = MOST_POINTS[0]
 
     def __init__(self, *given: Any, kept: dict[str, Any] | None = None) -> None:
@@ -205,7 +209,8 @@ class NumberSearch(Measurements):
         named = self.places.near_data(PLACES, self.rng)
         if len(named) >= FEWEST_NAMED:
             return self._neighbourhoods(named)
-        chosen = self.rng.choice(self.probe_rows[group], NEIGHBOURHOODS, replace=False)
+        n_probed = FEWER if self.request.exact_mean else NEIGHBOURHOODS
+        chosen = self.rng.choice(self.probe_rows[group], n_probed, replace=False)
         return self._neighbourhoods(self.data.X[chosen], chosen, self.probe_rows[group])
 
     def divergences(self, candidate: Candidate, probed: Sequence[Any], blended: bool) -> Floats:
@@ -225,9 +230,11 @@ class NumberSearch(Measurements):
         depths = [x * tolerance for x in DEPTHS]
         if self.request.exact_mean:
             depths = [x * tolerance**0.5 for x in VARIANCE_DEPTHS]
+            # Among the data the tolerance holds with as many neighbours as there are.
+            depths[0] = max(depths[0], self._usual_contribution(candidate))
         n_places = PLACES if self.request.places is not None else PLACES // 2
         places = self._kept("gaps", lambda: self.places.in_gaps(n_places, self.rng))
-        noise = float(np.median(self.data.noise))
+        noise = self.data.typical_noise
         candidates = [
             replace(candidate, depth=Depth(x, DEEPEST, noise, STILL_TOLERATED * tolerance, self.request.exact_mean))
             for x in depths
@@ -239,6 +246,18 @@ class NumberSearch(Measurements):
             if self.holds(trial):
                 break
         return deeper, trial
+
+    def _usual_contribution(self, candidate: Candidate) -> float:
+        """Nats that the farther half of the neighbours contributes in most of the cells among the data."""
+        located = [each._located(candidate) for each in self.confirming[:USUAL_CELLS]]
+        middles, halves = (np.concatenate([each[i][:1] for each in located]) for i in (0, 1))
+        depth = Depth(0.0, DEEPEST, float(np.median(self.data.noise)))
+
+        def work(batch: slice) -> Floats:
+            return contributions_of(candidate.plan, depth, self.data, middles[batch], halves[batch])
+
+        contributions = thread_map(work, memory.batches(len(middles), CELLS_AT_ONCE), self.n_jobs)
+        return float(np.quantile(np.concatenate(contributions), USUAL))
 
     def _measure_in_gaps(self, candidate: Candidate, places: Floats) -> Trial:
         """A candidate at places (m, d), beside references that are larger than its own neighbourhoods."""
@@ -271,12 +290,18 @@ class NumberSearch(Measurements):
             self.trials.clear()
             self.probed = self.make_probed(0)
             counts = self._counts()
+            if self.request.exact_mean and self.data.X.shape[1] <= MAX_COLUMNS:
+                self.share = VARIANCE_SHARE
             best, low = self._fewest(counts)
+            if best is None and self.share < NumberSearch.share:
+                self.share = NumberSearch.share
+                best, low = self._fewest(counts)
             if best is not None or self.most < most or len(counts) < len(self._counts(np.inf)):
                 break
         if best is None:
             return self.closest()
-        others = [self._candidate(count, size) for count in counts[low : low + 3] for size in (1, 0)]
+        sizes = range(len(NEAR) if self.request.exact_mean else len(NEAR) - 1)  # variances change less across a cell
+        others = [self._candidate(count, size) for count in counts[low : low + 3] for size in sizes]
         for candidate in sorted(others, key=self._likely_cost):
             cost = self.cost(candidate)
             if cost < best.cost:
@@ -322,7 +347,7 @@ class NumberSearch(Measurements):
         return self.n_samples * float(_cost(self.kernel.n_scales, n, in_cell))
 
     def _candidate(self, count: int, size: int) -> Candidate:
-        """So many neighbours, in cells of one of two sizes."""
+        """So many neighbours, in cells of one of the sizes."""
         plan, label = Plan(self.kernel, None, None, count=count), f"the {count} nearest points in kernel space"
         if self.data.X.shape[1] <= MAX_COLUMNS:
             return Candidate(np.inf, plan, label, near=NEAR[size])
@@ -337,7 +362,7 @@ class NumberSearch(Measurements):
         seeds = self.rng.randint(2**31 - 1, size=len(origins))
         may_be_probe = np.zeros(len(data.X), dtype=bool)
         may_be_probe[slice(0) if allowed is None else allowed] = True
-        typical = float(np.median(data.noise))
+        typical = data.typical_noise
         units = metrics_of(self.kernel) if d > MAX_COLUMNS else []
 
         def draw(i: int) -> tuple[Floats, Floats, Integers]:

@@ -14,31 +14,15 @@ from typing import Any
 import numba
 import numpy as np
 
+from ..common.compiling import options
+
 MOST_NEAR = 256  # centres that may be looked at for the test points of a cell
 MOST_TOGETHER = 256  # test points of a cell that are answered together
+MOST_SUMMED = 512  # points of a neighbourhood that are summed together, so that their powers stay in the cache
+OPTIONS = options()
 
 
-def _nothing() -> None:
-    """A function to try."""
-
-
-def _can_be_kept() -> bool:
-    """Whether there is a folder to keep compiled loops in: beside this file, or the user's own."""
-    try:
-        numba.njit(cache=True)(_nothing)
-    except RuntimeError:
-        return False
-    return True
-
-
-_options: dict[str, Any] = {
-    "cache": _can_be_kept(),
-    "nogil": True,
-    "fastmath": {"reassoc", "contract", "nsz", "arcp"},
-}
-
-
-@numba.njit(**_options)
+@numba.njit(**OPTIONS)
 def _span(place: Any, radius: float, low: Any, side: float, extent: Any, first: Any, last: Any) -> None:
     """First and last cell in each column that may hold points within a radius."""
     for j in range(len(place)):
@@ -46,7 +30,7 @@ def _span(place: Any, radius: float, low: Any, side: float, extent: Any, first: 
         last[j] = min(max(int(np.floor((place[j] + radius - low[j]) / side)), 0), extent[j] - 1)
 
 
-@numba.njit(**_options)
+@numba.njit(**OPTIONS)
 def _find(
     place: Any, radius: float, X: Any, keys: Any, low: Any, side: float, extent: Any, first: Any, last: Any, out: Any
 ) -> int:
@@ -82,7 +66,7 @@ def _find(
     return n_found
 
 
-@numba.njit(**_options)
+@numba.njit(**OPTIONS)
 def count(
     centers: Any, radius: float, X: Any, keys: Any, low: Any, side: float, extent: Any, counts: Any
 ) -> None:  # fmt: skip
@@ -94,7 +78,7 @@ def count(
         counts[c] = _find(centers[c], radius, X, keys, low, side, extent, first, last, nothing)
 
 
-@numba.njit(**_options)
+@numba.njit(**OPTIONS)
 def _powers(z: Any, first: Any, parents: Any, variables: Any, steps: Any, out: Any) -> None:
     """Monomials `out` (N, n) of points `z` (d, n) times `first` (n,), each its parent times one variable and a step."""
     out[0] = first
@@ -104,7 +88,7 @@ def _powers(z: Any, first: Any, parents: Any, variables: Any, steps: Any, out: A
             out[i, b] = out[parent, b] * (z[variable, b] * step)
 
 
-@numba.njit(**_options)
+@numba.njit(**OPTIONS)
 def _place(X: Any, rows: Any, center: Any, unit: Any, z: Any, square: Any, root: Any) -> None:
     """Points relative to a centre in length scales, `z` (d, n), their squares (n,) and `root` = exp(-square / 2)."""
     square[:] = 0.0
@@ -116,7 +100,7 @@ def _place(X: Any, rows: Any, center: Any, unit: Any, z: Any, square: Any, root:
         root[b] = np.exp(-0.5 * square[b])
 
 
-@numba.njit(**_options)
+@numba.njit(**OPTIONS)
 def _lacking(square: Any, root: Any, degree: int, term: Any, out: Any) -> None:
     """Share `out` (n,) of the variance that features up to a degree lack; see `_place`. `term` (n,) is overwritten."""
     term[:], out[:] = 1.0, 1.0
@@ -129,7 +113,7 @@ def _lacking(square: Any, root: Any, degree: int, term: Any, out: Any) -> None:
         out[b] = max(1.0 - out[b] * root[b] * root[b], 0.0)
 
 
-@numba.njit(**_options)
+@numba.njit(**OPTIONS)
 def _weigh(noise: Any, rows: Any, square: Any, root: Any, degree: int, correction: float, term: Any, out: Any) -> None:
     """Weights `out` (n,) of points; see `_place`."""
     _lacking(square, root, degree, term, out)
@@ -137,7 +121,7 @@ def _weigh(noise: Any, rows: Any, square: Any, root: Any, degree: int, correctio
         out[b] = 1.0 / (noise[rows[b]] + correction * out[b])
 
 
-@numba.njit(**_options)
+@numba.njit(**OPTIONS)
 def _invert(A: Any, L: Any) -> bool:
     """Overwrite the lower triangle of `A` by that of its inverse, and that of `L` by the inverse of its factor.
 
@@ -177,64 +161,79 @@ def _invert(A: Any, L: Any) -> bool:
     return True
 
 
-@numba.njit(**_options)
-def fit(
+@numba.njit(**OPTIONS)
+def sums(
     centers: Any, counts: Any, radius: float, X: Any, y: Any, noise: Any, keys: Any, low: Any, side: float, extent: Any,
     unit: Any, n_first: int, degree: int, correction: float,
     parents1: Any, variables1: Any, steps1: Any, parents2: Any, variables2: Any, steps2: Any,
-    f1: int, f2: int, places: Any, feature_factor: Any, index: Any, factor: Any, precision: Any,
-    moments: Any, cross: Any, targets: Any, log_weight: Any, coefficients: Any, polynomials: Any, failed: Any,
+    f1: int, f2: int, places: Any, feature_factor: Any, moments: Any, cross: Any, targets: Any, log_weight: Any,
 ) -> None:  # fmt: skip
-    """Sums and solutions of some centres; see `MomentModel`. Also which of them could not be solved.
+    """Sums over the neighbourhoods of some centres; see `MomentSums`.
 
-    The first `f1` and `f2` monomials of the halves are those of features. `index` and `factor` are those of the lower
-    triangle, row by row.
+    The first `f1` and `f2` monomials of the halves are those of features.
     """
-    d, D, k, n1, n2 = centers.shape[1], len(precision), y.shape[1], len(parents1), len(parents2)
+    d, D, k, n1, n2 = centers.shape[1], len(places), y.shape[1], len(parents1), len(parents2)
     first, last = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
     most = max(counts.max(), 1)
-    near = np.empty(most, dtype=np.int64)
+    near, most = np.empty(most, dtype=np.int64), min(most, MOST_SUMMED)
     square, root, term, weights, start = np.empty((5, most))
     all_z, all_u, all_v = np.empty(d * most), np.empty(n1 * most), np.empty(n2 * most)
     all_y, all_weighted, all_products = np.empty(k * most), np.empty(k * most), np.empty(k * f1 * most)
-    B = np.empty((k * f1, f2))
-    A, L, half = np.empty((D, D)), np.zeros((D, D)), np.empty((D, k))
+    M, T, B, total = np.empty((n1, n2)), np.empty((k, k)), np.empty((k * f1, f2)), np.empty((k * f1, f2))
     for c in range(len(centers)):
         _find(centers[c], radius, X, keys, low, side, extent, first, last, near)
-        n = counts[c]
-        rows, z = near[:n], all_z[: d * n].reshape(d, n)
-        U, V = all_u[: n1 * n].reshape(n1, n), all_v[: n2 * n].reshape(n2, n)
-        Y, weighted = all_y[: k * n].reshape(k, n), all_weighted[: k * n].reshape(k, n)
-        products = all_products[: k * f1 * n].reshape(k * f1, n)
-        _place(X, rows, centers[c], unit, z, square[:n], root[:n])
-        _weigh(noise, rows, square[:n], root[:n], degree, correction, term[:n], weights[:n])
-        log_weight[c] = 0.0
-        for b in range(n):
-            log_weight[c] += np.log(weights[b])
-            start[b] = weights[b] * root[b] * root[b]
-        _powers(z[:n_first], start[:n], parents1, variables1, steps1, U)
-        start[:n] = 1.0
-        _powers(z[n_first:], start[:n], parents2, variables2, steps2, V)
-        np.dot(U, V.T, moments[c])
-        for j in range(k):
+        moments[c], targets[c], total[:], log_weight[c] = 0.0, 0.0, 0.0, 0.0
+        for begin in range(0, counts[c], MOST_SUMMED):
+            n = min(counts[c] - begin, MOST_SUMMED)
+            rows, z = near[begin : begin + n], all_z[: d * n].reshape(d, n)
+            U, V = all_u[: n1 * n].reshape(n1, n), all_v[: n2 * n].reshape(n2, n)
+            Y, weighted = all_y[: k * n].reshape(k, n), all_weighted[: k * n].reshape(k, n)
+            products = all_products[: k * f1 * n].reshape(k * f1, n)
+            _place(X, rows, centers[c], unit, z, square[:n], root[:n])
+            _weigh(noise, rows, square[:n], root[:n], degree, correction, term[:n], weights[:n])
             for b in range(n):
-                Y[j, b] = y[rows[b], j]
-                weighted[j, b] = weights[b] * Y[j, b]
-                start[b] = Y[j, b] / root[b]  # `U` has the square of the root
-            for q in range(f1):
+                log_weight[c] += np.log(weights[b])
+                start[b] = weights[b] * root[b] * root[b]
+            _powers(z[:n_first], start[:n], parents1, variables1, steps1, U)
+            start[:n] = 1.0
+            _powers(z[n_first:], start[:n], parents2, variables2, steps2, V)
+            for j in range(k):
                 for b in range(n):
-                    products[j * f1 + q, b] = U[q, b] * start[b]
-        np.dot(weighted, Y.T, targets[c])
-        np.dot(products, V[:f2].T, B)
-        table, entry = moments[c].reshape(n1 * n2), 0
+                    Y[j, b] = y[rows[b], j]
+                    weighted[j, b] = weights[b] * Y[j, b]
+                    start[b] = Y[j, b] / root[b]  # `U` has the square of the root
+                for q in range(f1):
+                    for b in range(n):
+                        products[j * f1 + q, b] = U[q, b] * start[b]
+            np.dot(U, V.T, M)
+            np.dot(weighted, Y.T, T)
+            np.dot(products, V[:f2].T, B)
+            moments[c] += M
+            targets[c] += T
+            total += B
+        for i in range(D):
+            q, r = places[i] // f2, places[i] % f2
+            for j in range(k):
+                cross[c, i, j] = feature_factor[i] * total[j * f1 + q, r]
+
+
+@numba.njit(**OPTIONS)
+def solve(
+    moments: Any, cross: Any, index: Any, factor: Any, precision: Any, coefficients: Any, polynomials: Any, failed: Any
+) -> None:
+    """Solutions from the sums of some centres; see `MomentModel`. Also which of them could not be solved.
+
+    `index` and `factor` are those of the lower triangle, row by row.
+    """
+    D, k = cross.shape[1:]
+    A, L, half = np.empty((D, D)), np.zeros((D, D)), np.empty((D, k))
+    for c in range(len(moments)):
+        table, entry = moments[c].reshape(-1), 0
         for i in range(D):
             for j in range(i + 1):
                 A[i, j] = factor[entry] * table[index[entry]]
                 entry += 1
             A[i, i] += precision[i]
-            q, r = places[i] // f2, places[i] % f2
-            for j in range(k):
-                cross[c, i, j] = feature_factor[i] * B[j * f1 + q, r]
         failed[c] = not _invert(A, L)
         if failed[c]:
             continue
@@ -250,7 +249,24 @@ def fit(
             entry += 1
 
 
-@numba.njit(**_options)
+@numba.njit(**OPTIONS)
+def fit(
+    centers: Any, counts: Any, radius: float, X: Any, y: Any, noise: Any, keys: Any, low: Any, side: float, extent: Any,
+    unit: Any, n_first: int, degree: int, correction: float,
+    parents1: Any, variables1: Any, steps1: Any, parents2: Any, variables2: Any, steps2: Any,
+    f1: int, f2: int, places: Any, feature_factor: Any, index: Any, factor: Any, precision: Any,
+    moments: Any, cross: Any, targets: Any, log_weight: Any, coefficients: Any, polynomials: Any, failed: Any,
+) -> None:  # fmt: skip
+    """Sums and solutions of some centres; see `sums` and `solve`."""
+    sums(
+        centers, counts, radius, X, y, noise, keys, low, side, extent, unit, n_first, degree, correction,
+        parents1, variables1, steps1, parents2, variables2, steps2, f1, f2, places, feature_factor,
+        moments, cross, targets, log_weight,
+    )  # fmt: skip
+    solve(moments, cross, index, factor, precision, coefficients, polynomials, failed)
+
+
+@numba.njit(**OPTIONS)
 def products(
     centers: Any, counts: Any, radius: float, X: Any, y: Any, noise: Any, keys: Any, low: Any, side: float, extent: Any,
     unit: Any, n_first: int, degree: int, correction: float,
@@ -286,7 +302,7 @@ def products(
         np.dot(lines, targets[:n], cross[c])
 
 
-@numba.njit(**_options)
+@numba.njit(**OPTIONS)
 def _share_out(
     points: Any, centers: Any, near: Any, can_answer: Any, reach: float, close: float, tiny: float,
     weights: Any, left: Any,
@@ -318,7 +334,7 @@ def _share_out(
             weights[a, b] = 0.0 if left[b] else weights[a, b] / total
 
 
-@numba.njit(**_options)
+@numba.njit(**OPTIONS)
 def predict(
     X: Any, order: Any, reach: float, close: float, tiny: float,
     number: Any, centers: Any, keys: Any, low: Any, side: float, extent: Any,

@@ -54,9 +54,21 @@ class CellModel:
 
     def mean_and_variance(self, X: Floats) -> tuple[Floats, Floats]:
         """Means (m, k + 1) and variances (m,) at places (m, d)."""
-        half = self.factor.whiten(self.kernel(X, self.X).T, overwrite=True)
-        variance = (self.kernel.variance - column_squares(half)).clip(min=0.0)
+        half = self._whitened(X)
+        variance = self._variance(half)
         return linalg.solve_lower(self.factor.lower, half, transposed=True).T @ self.y, variance
+
+    def variance(self, X: Floats) -> Floats:
+        """Variances (m,) alone."""
+        return self._variance(self._whitened(X))
+
+    def _whitened(self, X: Floats) -> Floats:
+        half: Floats = self.factor.whiten(self.kernel(X, self.X).T, overwrite=True)
+        return half
+
+    def _variance(self, half: Floats) -> Floats:
+        variance: Floats = (self.kernel.variance - column_squares(half)).clip(min=0.0)
+        return variance
 
     @property
     def n_bytes(self) -> int:
@@ -117,14 +129,11 @@ def fit_cells(plan: Plan, depth: Depth | None, data: TrainingSet, centers: Float
     models: dict[int, CellModel] = {}
     n, d, count, todo = len(data.X), data.X.shape[1], plan.count or 1, np.arange(len(centers))
     while len(todo):
-        rows = data.nearest(centers[todo], count)
-        Z, noise = data.X[rows] - centers[todo, None], data.noise[rows]
-        factors = _factors(plan.kernel, Z, noise)
+        rows, Z, factors = _neighbours(plan.kernel, data, centers[todo], count)
         ends = depth is None or count >= n
         contributions = np.zeros(len(todo))
         if depth is not None and not ends:
-            places = sizes[todo, None, None] * places_in_cell(1.0, d)
-            contributions = depth.contributions(plan.kernel, Z, factors, places)
+            contributions = depth.contributions(plan.kernel, Z, factors, _corners(sizes[todo], d))
         deep_enough = contributions <= depth.excess if depth is not None else np.ones(len(todo), dtype=bool)
         ends = ends or (depth is not None and count >= depth.most)
         for i in np.flatnonzero(deep_enough | ends):
@@ -133,6 +142,27 @@ def fit_cells(plan: Plan, depth: Depth | None, data: TrainingSet, centers: Float
         todo = todo[:0] if ends else todo[~deep_enough]
         count = 2 * count if depth is None else min(2 * count, depth.most)
     return [models[i] for i in range(len(centers))]
+
+
+def contributions_of(plan: Plan, depth: Depth, data: TrainingSet, centers: Floats, sizes: Floats) -> Floats:
+    """Nats (C,) that the farther half of so many neighbours contributes to graded cells; see `Depth`."""
+    _, Z, factors = _neighbours(plan.kernel, data, centers, plan.count or 1)
+    return depth.contributions(plan.kernel, Z, factors, _corners(sizes, data.X.shape[1]))
+
+
+def _neighbours(
+    kernel: Kernel, data: TrainingSet, centers: Floats, count: int
+) -> tuple[Integers, Floats, list[Cholesky]]:
+    """The nearest points of centres (C, d): rows (C, n), relative positions (C, n, d), factors of their covariances."""
+    rows = data.nearest(centers, count)
+    Z = data.X[rows] - centers[:, None]
+    return rows, Z, _factors(kernel, Z, data.noise[rows])
+
+
+def _corners(sizes: Floats, d: int) -> Floats:
+    """Places (C, m, d) in cells with half diagonals (C,); see `places_in_cell`."""
+    result: Floats = sizes[:, None, None] * places_in_cell(1.0, d)
+    return result
 
 
 def _factors(kernel: Kernel, Z: Floats, noise: Floats) -> list[Cholesky]:

@@ -6,14 +6,12 @@ case, which is one Gaussian in up to three columns with neighbourhoods by radius
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
-from functools import cache
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..common import compiling
 from ..common.arrays import stable_order
 from ..common.memory import batches
 from ..common.threads import single_threaded_blas, thread_map
@@ -23,32 +21,26 @@ from .cells import MAX_COLUMNS, Cells, keys_of
 from .centers import Placement
 from .model import LocalModel
 from .model_stack import ModelStack, forms_of
-from .moments import MomentMap
+from .moments import MomentMap, MomentSums
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
 MIN_CENTERS = 2000  # below, NumPy is done before loops are loaded
+FEWER = 10  # times fewer centres are enough where there are many rows
+MANY_ROWS, BATCH_ROWS = 300_000, 50_000  # and in one batch of many, for which loops are loaded once
 MAX_RADIUS = 20.0  # length scales, within which no power overflows
 _CENTERS_AT_ONCE, _POINTS_AT_ONCE = 64, 1 << 14  # that a thread takes
-_logger = logging.getLogger(__name__)
 
 
-@cache
 def _loops() -> Any:
-    """The compiled loops; None without Numba. They are compiled when first used, and kept on disk if they can be."""
-    if find_spec("numba") is None:
-        return None
-    _logger.info("loading compiled loops; the first time on a machine they are compiled, which takes some seconds")
-    try:
-        from . import compiled
-    except ImportError as error:  # a Numba that does not go with the NumPy installed says so
-        _logger.warning("Numba cannot be used: %s", error)
-        return None
-    return compiled
+    """The compiled loops; None without Numba."""
+    return compiling.loops("nearfield.local.compiled")
 
 
-def _moments(plan: Plan) -> MomentMap | None:
-    """Moments of a plan that loops can do; else None."""
+def _moments(plan: Plan, n_centers: int, n_rows: int, many_rows: int = MANY_ROWS) -> MomentMap | None:
+    """Moments of a plan that loops can do, where so many centres and rows are worth it; else None."""
+    if n_centers * (FEWER if n_rows >= many_rows else 1) < MIN_CENTERS:
+        return None
     moments = None if plan.features is None else plan.features.moments
     if moments is None or len(moments.gaussians) > 1 or plan.radius is None or plan.count is not None:
         return None
@@ -87,7 +79,7 @@ def _steps(half: Any) -> tuple[Integers, Integers, Floats]:
 
 def fit(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) -> Sequence[LocalModel | None] | None:
     """Models around centres, None for those that are left to `ensemble`; None where all of them are."""
-    moments = _moments(plan) if len(centers) >= MIN_CENTERS else None
+    moments = _moments(plan, len(centers), len(data.X))
     loops = None if moments is None else _loops()
     if moments is None or loops is None or plan.radius is None or plan.features is None:
         return None
@@ -132,12 +124,60 @@ def fit(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None) -> S
     return models
 
 
+class Summing:
+    """Sums over neighbourhoods of some points. Threads may share it.
+
+    Parameters
+    ----------
+    loops : module
+    plan : Plan
+    moments : MomentMap
+        See `_moments`.
+    data : TrainingSet
+    cells : Cells
+        Of the points.
+    """
+
+    def __init__(self, loops: Any, plan: Plan, moments: MomentMap, data: TrainingSet, cells: Cells) -> None:
+        self._loops, self._radius, self._tables = loops, plan.radius, _Tables.of(plan, moments)
+        self._X, *self._where = cells[1:]
+        self._y, self._noise = data.y.take(cells.order, axis=0), data.noise[cells.order]
+        self._n_moments, self._n_features = moments.n_moments, len(moments.factor)
+
+    def counts(self, centers: Floats) -> Integers:
+        """Number of points around each centre, (C,)."""
+        counts = np.empty(len(centers), dtype=np.int64)
+        self._loops.count(centers, self._radius, self._X, *self._where, counts)
+        return counts
+
+    def sums(self, centers: Floats, counts: Integers) -> list[MomentSums]:
+        """Sums over the neighbourhoods of centres, which have so many points, (C,)."""
+        C, D, k, tables = len(centers), self._n_features, self._y.shape[1], self._tables
+        moments, cross, targets = np.empty((C, self._n_moments)), np.empty((C, D, k)), np.empty((C, k, k))
+        log_weight = np.empty(C)
+        self._loops.sums(
+            centers, counts, self._radius, self._X, self._y, self._noise, *self._where, *tables[:4], *tables.halves,
+            *tables.of_features, moments.reshape(C, *tables.shape), cross, targets, log_weight,
+        )  # fmt: skip
+        each = zip(moments, cross, targets, log_weight.tolist(), counts.tolist(), strict=True)
+        return [MomentSums(*sums) for sums in each]
+
+
+def summing(plan: Plan, data: TrainingSet, n_centers: int) -> Summing | None:
+    """Sums over neighbourhoods of so many centres; None where they are left to `model`."""
+    moments = _moments(plan, n_centers, len(data.X), BATCH_ROWS)
+    loops = None if moments is None else _loops()
+    if moments is None or loops is None or data.cells is None:
+        return None
+    return Summing(loops, plan, moments, data, data.cells)
+
+
 def products(plan: Plan, data: TrainingSet, n_centers: int) -> Callable[[Floats], Floats] | None:
     """A function that gives products (C, D, t) of features around some centres with targets in single precision.
 
     Features are weighted as those of models are. Threads may share it. None where `many_targets` does as much.
     """
-    moments = _moments(plan) if n_centers >= MIN_CENTERS else None
+    moments = _moments(plan, n_centers, len(data.X))
     loops, cells = None if moments is None else _loops(), data.cells
     if moments is None or loops is None or cells is None:
         return None
@@ -165,7 +205,7 @@ def predict(
 
     None where all of them are.
     """
-    moments = _moments(plan) if len(models) >= MIN_CENTERS and placement.spacing is not None else None
+    moments = None if placement.spacing is None else _moments(plan, len(models), len(X))
     loops = None if moments is None else _loops()
     if moments is None or loops is None or placement.spacing is None:
         return None
