@@ -99,6 +99,15 @@ def test_columns_that_have_converged_are_left_out():
     assert_allclose(alone.solve().x[:, 0], solution.x[:, 2], rtol=1e-6, atol=1e-8)
 
 
+def test_columns_may_have_tolerances_of_their_own():
+    problem, tolerances = Problem(), np.array([1e-9, 1e-2, 1e-5, 1e-2])
+    solution = problem.solve(tolerance=tolerances)
+    assert solution.converged.all()
+    assert (solution.relative_residuals <= tolerances).all()
+    assert (solution.relative_residuals[[1, 3]] > 1e-5).all()  # no more is done than is asked for
+    assert set(problem.n_columns) >= {4, 2, 1}
+
+
 @pytest.mark.parametrize("max_iterations", [0, 1, 7])
 def test_too_few_iterations_are_told(max_iterations):
     problem = Problem()

@@ -75,6 +75,24 @@ def test_products_and_sums_elsewhere_are_the_dense_ones(d, kernel):
     assert product.cross(Xs[:0], V).shape == (0, r)
 
 
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize(("d", "kernel"), CASES)
+def test_loops_give_what_numpy_gives(d, kernel, keep, monkeypatch):
+    pytest.importorskip("numba")
+    n, r = (500, 3) if d < 3 else (60, 2)
+    X, rng = points(n, d, width=9.0 if d < 3 else 2.0), np.random.RandomState(1)
+    X[: n // 5] = X[0]  # more than there are in a tile
+    V, Xs = np.asfortranarray(rng.standard_normal((n, r))), points(60, d, width=30.0, seed=2)
+    by_numpy = GridProduct(kernel, X, cutoff=1e-9, n_jobs=1, keep=keep)
+    expected = by_numpy.product(V), by_numpy.cross(Xs, V)
+    monkeypatch.setattr(grid_products, "MIN_COMPILED", 0)
+    for n_jobs in (1, 2):
+        by_loops = GridProduct(kernel, X, cutoff=1e-9, n_jobs=n_jobs, keep=keep)
+        found = by_loops.product(V), by_loops.cross(Xs, V)
+        assert_allclose(found[0], expected[0], atol=1e-12 * abs(expected[0]).max())
+        assert_allclose(found[1], expected[1], atol=1e-12 * abs(expected[1]).max())
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(1, 3),

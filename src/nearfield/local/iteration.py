@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.spatial.distance import cdist
 
 from ..common import memory
 from ..common.arrays import Array, like, on_host
@@ -28,19 +29,24 @@ from ..solvers.conjugate_gradients import Solution
 from ..solvers.grid_products import FINEST, SHARE, SIDES_AT_ONCE, GridProduct, grid_cost, kernel_product
 from ..solvers.kernel_products import KernelProduct
 from .block_inverse import BlockInverse
+from .choices import MEAN_PER_POINT
 from .global_part import GlobalPart, rows_of
 from .neighbourhoods import TrainingSet
 from .whitening import make_blocks
 
 CELL_POINTS, N_EARLIER = 32, 128  # of the preconditioner
 MAX_ITERATIONS = 200
-PER_POINT, PER_FEATURE, PER_PAIR = 1e5, 1e3, 75.0  # operations worth, iterations included
+PER_FEATURE, PER_PAIR = 1e3, 75.0  # operations worth, iterations included
 MOST_PAIRS = 1e10  # of points that matter to each other, counted roughly: minutes
-RESIDUAL = 1e-3  # times the root of the tolerance: means are then precise to far less than it asks for
+RESIDUAL = 1e-2  # times the root of the tolerance: the divergence of means is then a small share of it,
+QUIET = 1e-3  # where noise is no less than this share of the variance; beside less noise the same errors count more
 N_SIGNS = 4  # vectors of random signs, by which traces of the inverse are known to a few percent
+SIGNS_RESIDUAL = 0.01  # for these
 ROWS_PER_MEAN = 300  # over which such means are taken
 NEGLIGIBLE = 1e-3  # share of the noise, that a product may leave out
+SAMPLED, AMONG = 200, 20_000  # points whose neighbours are counted, to know the number of pairs, and among how many
 CUTOFF = 1e-10  # of the variance, below which the kernel of two points is left out
+LEFT_OUT, MOST_LEFT_OUT = 3e-4, 3e-8  # the same for a mean: times the tolerance and the share of noise, and at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +131,7 @@ class System:
             result -= self.smoothed @ cho_solve(self.inner, self.Phi.T @ result)
         return result
 
-    def solve(self, B: Floats, tolerance: float, progress: Progress | None = None) -> Solution:
+    def solve(self, B: Floats, tolerance: float | Floats, progress: Progress | None = None) -> Solution:
         """The inverse times `B` (n, r), to a relative residual of `tolerance`."""
         return conjugate_gradients.solve(self.product, self.precondition, B, tolerance, MAX_ITERATIONS, progress)
 
@@ -214,9 +220,19 @@ class ExactMean:
         return mean if isinstance(X, np.ndarray) else like(mean, X)
 
 
-def precision_of_mean(tolerance: float) -> float:
-    """Relative residual at which iterations end, for a divergence of `tolerance`."""
-    return float(RESIDUAL * min(tolerance, 1.0) ** 0.5)
+def precision_of_mean(tolerance: float, kernel: Kernel, noise: Floats) -> float:
+    """Relative residual at which iterations end, for a divergence of `tolerance`, with noise variances (n,).
+
+    Means at the data are wrong by no more than the residual, in the root of their mean square, and so the divergence by
+    half of its square over the noise.
+    """
+    quiet = min(float(noise.min()) / (QUIET * kernel.variance), 1.0)
+    return float(RESIDUAL * (min(tolerance, 1.0) * quiet) ** 0.5)
+
+
+def cutoff_of_mean(tolerance: float, noise: float) -> float:
+    """Share of the variance, below which the kernel is left out, for a noise variance that is such a share."""
+    return float(np.clip(LEFT_OUT * tolerance * noise, CUTOFF, MOST_LEFT_OUT))
 
 
 def signs(n: int) -> Floats:
@@ -231,12 +247,12 @@ def cost_of_mean(kernel: Kernel, n_long: int, data: TrainingSet) -> float:
     `kernel` has the short scales, and the long ones have `n_long` features.
     """
     n = len(data.X)
-    some = data.X[:: max(n // 200, 1)]
-    # The tree knows one metric: columns with other ratios of long and short scales make the estimate too large.
+    some, among = (data.X[:: max(n // size, 1)] for size in (SAMPLED, AMONG))
+    # By one metric: columns with other ratios of long and short scales make the estimate too large.
     reach = float(kernel.length_scales.max()) * np.sqrt(-2 * np.log(CUTOFF))
-    pairs = n * float(np.mean(data.counts(some, reach)))
+    pairs = float(n) ** 2 * float(np.mean(cdist(some, among, "sqeuclidean") <= reach**2))
     pairs = min(pairs, grid_cost(kernel, data.X, max(SHARE * CUTOFF, FINEST)))
-    return (PER_POINT + PER_FEATURE * n_long) * n + PER_PAIR * pairs if pairs <= MOST_PAIRS else np.inf
+    return (MEAN_PER_POINT + PER_FEATURE * n_long) * n + PER_PAIR * pairs if pairs <= MOST_PAIRS else np.inf
 
 
 def solve_mean(
@@ -255,12 +271,15 @@ def solve_mean(
     """
     features = () if part is None else part.features
     right = np.column_stack([data.y, signs(len(data.X))]) if with_signs else data.y
+    n_sides, k = right.shape[1], data.y.shape[1]
+    cutoff = cutoff_of_mean(tolerance, float(data.noise.min()) / kernel.variance)
     try:
-        system = System.of(kernel, features, data.X, data.noise, rng, n_jobs, MOST_PAIRS, n_sides=right.shape[1])
+        system = System.of(kernel, features, data.X, data.noise, rng, n_jobs, MOST_PAIRS, cutoff, n_sides)
     except (ValueError, MemoryError):  # too many pairs of points that matter to each other
         return None
-    k = data.y.shape[1]
-    solution = system.solve(right, precision_of_mean(tolerance), progress)
+    residuals = np.full(n_sides, precision_of_mean(tolerance, kernel, data.noise))
+    residuals[k:] = np.maximum(residuals[k:], SIGNS_RESIDUAL)
+    solution = system.solve(right, residuals, progress)
     if not solution.converged.all():
         return None
     weights, solved_signs = solution.x[:, :k], solution.x[:, k:] if with_signs else None

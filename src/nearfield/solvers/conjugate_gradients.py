@@ -63,7 +63,7 @@ def solve(
     product: Product,
     precondition: Product,
     B: Floats,
-    tolerance: float,
+    tolerance: float | Floats,
     max_iterations: int,
     progress: Callable[[str, float, float], None] | None = None,
 ) -> Solution:
@@ -81,7 +81,7 @@ def solve(
     precondition : callable
         Product with an approximate inverse of `A`, symmetric and positive definite. `precondition(B)` is the start.
     B : ndarray of shape (n, r)
-    tolerance : float
+    tolerance : float or ndarray of shape (r,)
         Relative residual at which a column has converged.
     max_iterations : int
     progress : callable or None
@@ -89,14 +89,15 @@ def solve(
         residual of a column under way. If it raises `StopIteration`, the solutions reached are returned, after one
         more product to measure them; other exceptions reach the caller.
     """
-    run = _Run(product, precondition, B, tolerance, max_iterations, progress)
+    tolerances = np.broadcast_to(np.asarray(tolerance, dtype=np.float64), B.shape[1:])
+    run = _Run(product, precondition, B, tolerances, max_iterations, progress)
     columns = np.flatnonzero(run.norms > 0)
     X, before = precondition(B.take(columns, axis=1)), np.full(B.shape[1], np.inf)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):  # what is no number stops its column
         while len(columns):
             R = run.measure(columns, X)
             stalled = run.relative[columns] > WORTHWHILE * before[columns]  # rounding errors allow no more
-            on = np.flatnonzero((run.relative[columns] > tolerance) & ~stalled & ~run.broken[columns])
+            on = np.flatnonzero((run.relative[columns] > tolerances[columns]) & ~stalled & ~run.broken[columns])
             columns = columns[on]
             if len(columns) == 0 or run.n_iterations >= max_iterations or run.interrupted:
                 break
@@ -108,7 +109,7 @@ def solve(
             progress(STAGE, 1.0, float(run.relative.max(initial=0.0)))
     relative, history = run.relative, np.array(run.history or [run.relative])
     return Solution(
-        run.x, relative * run.norms, relative, run.quadratic, relative <= tolerance, run.n_iterations, history
+        run.x, relative * run.norms, relative, run.quadratic, relative <= tolerances, run.n_iterations, history
     )
 
 
@@ -120,12 +121,12 @@ class _Run:
         product: Product,
         precondition: Product,
         B: Floats,
-        tolerance: float,
+        tolerances: Floats,
         max_iterations: int,
         progress: Callable[[str, float, float], None] | None,
     ) -> None:
         self.product, self.precondition, self.B, self.progress = product, precondition, B, progress
-        self.tolerance, self.max_iterations = tolerance, max_iterations
+        self.tolerances, self.max_iterations = tolerances, max_iterations
         self.norms = np.sqrt(column_squares(B))
         self.x, self.quadratic = np.zeros(B.shape), np.zeros(B.shape[1])
         self.relative = np.where(self.norms == 0, 0.0, 1.0)  # of the solution 0
@@ -157,8 +158,8 @@ class _Run:
             self.broken[columns[~sound]] = True
             self.n_iterations += 1
             self.history.append(self.relative.copy())
-            self._report(float(self.relative[columns].max()))
-            on = np.flatnonzero(sound & (self.relative[columns] > MARGIN * self.tolerance))
+            self._report(columns)
+            on = np.flatnonzero(sound & (self.relative[columns] > MARGIN * self.tolerances[columns]))
             if len(on) == 0 or self.n_iterations >= self.max_iterations or self.interrupted:
                 return
             if len(on) < len(columns):
@@ -176,11 +177,12 @@ class _Run:
         self.relative[columns[better]] = relative[better]
         return better
 
-    def _report(self, worst: float) -> None:
+    def _report(self, columns: Integers) -> None:
         if self.progress is None:
             return
-        possible = 0 < worst < 1 and 0 < self.tolerance < 1
-        reached = float(np.log(worst) / np.log(self.tolerance)) if possible else 0.0
+        worst, least = float(self.relative[columns].max()), float(self.tolerances[columns].min())
+        possible = 0 < worst < 1 and 0 < least < 1
+        reached = float(np.log(worst) / np.log(least)) if possible else 0.0
         try:
             self.progress(STAGE, min(max(reached, self.n_iterations / self.max_iterations), 0.99), worst)
         except StopIteration:

@@ -15,15 +15,17 @@ matrix products of their one-dimensional factors.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import erfc
 
-from ..common import memory
+from ..common import compiling, memory
+from ..common.arrays import column_range
 from ..common.threads import n_threads, thread_map, worker_threads
 from ..common.types import Booleans, Floats, Integers
 from ..kernels import Kernel
@@ -38,7 +40,9 @@ KEPT_SHARE = 0.25  # of free memory, that kept factors may take
 GRID_SHARE = 0.1  # of free memory, that the nodes for one right-hand side may take
 FINEST = 1e-13  # least error of an entry that can be asked for: rounding is not far below
 PER_TILE = 5000.0  # multiplications that take as long as what a tile takes besides them
+MIN_COMPILED = 40_000  # points: with fewer, NumPy is done before loops are loaded
 SHARE = 0.01  # of an error at the edge of the kernel that a grid may make: its errors are everywhere
+FEW_CELLS = 1 << 20  # that are marked one by one
 SAMPLED, AMONG = 100, 50_000  # points whose neighbours are counted, to know the number of pairs, and among how many
 
 
@@ -153,6 +157,16 @@ class Tiles:
             counts = sums.take(ends, axis=axis) - sums.take(ends - 2 * reach - 1, axis=axis)
         return int(counts.max())
 
+    def run(self, run: slice) -> Run:
+        """A run of tiles, for compiled loops."""
+        rule, bounds = self.rule, self.bounds[run.start : run.stop + 1]
+        points = slice(bounds[0], bounds[-1])
+        factors = self.within[points, :, None] - rule.spacing * np.arange(rule.patch)
+        np.multiply(factors, -factors, out=factors)
+        np.exp(factors, out=factors)
+        factors *= rule.weight
+        return Run(self.order[points], bounds - bounds[0], _in_three(self.first[run], 0), factors)
+
     def batch(self, run: slice) -> Batch:
         """Of a run of tiles."""
         rule, starts, stops = self.rule, self.bounds[:-1][run], self.bounds[1:][run]
@@ -198,30 +212,53 @@ class Batch(NamedTuple):
         return result
 
 
+class Run(NamedTuple):
+    """Some tiles one after the other, for compiled loops, which have nodes in three columns."""
+
+    rows: Integers  # (m,) of the points
+    bounds: Integers  # (T + 1,): where the points of each tile start and end
+    starts: Integers  # (T, 3): first nodes of the patches
+    factors: Floats  # (m, d, patch) of the points
+
+
 class GaussianOnGrid:
     """`W` for one Gaussian of variance 1 at points (n, d), in length scales, on a grid; see the module.
 
-    Values of `r` right-hand sides at the nodes are an array of shape (r, g_1, ..., g_d).
+    Values of `r` right-hand sides at the nodes are an array of shape (r, g_1, ..., g_d). Of many points, compiled loops
+    do what batches do, where Numba is installed, with the same results up to rounding.
     """
 
     def __init__(self, tiles: Tiles, n_jobs: int | None, keep: bool) -> None:
         self.tiles, self.n_jobs = tiles, n_jobs
         self.runs = memory.batches(len(tiles.first), tiles.at_once)
-        self.batches = thread_map(tiles.batch, self.runs, n_jobs) if keep else None
+        many = len(tiles.order) >= MIN_COMPILED
+        self.loops: Any = compiling.loops("nearfield.solvers.compiled_grid") if many else None
+        make: Callable[[slice], Any] = tiles.batch if self.loops is None else tiles.run
+        self.batches: list[Any] | None = thread_map(make, self.runs, n_jobs) if keep else None
 
     def spread(self, V: Floats) -> Floats:
         """`W' V` for `V` (n, r)."""
-        patch, V = self.tiles.rule.patch, np.ascontiguousarray(V.T)
-        grid = np.zeros((len(V), *self.tiles.shape))
+        patch, grid = self.tiles.rule.patch, np.zeros((V.shape[1], *self.tiles.shape))
+        V = np.ascontiguousarray(V.T) if self.loops is None else np.array(V, order="C")  # loops take nothing read-only
 
         def sums(number: int) -> tuple[tuple[slice, ...], Floats]:
             """Nodes that a run of tiles reaches, and what it adds to them."""
+            if self.loops is not None:
+                return quick_sums(number)
             batch = self._batch(number)
             low, high = batch.first.min(axis=0), batch.first.max(axis=0) + patch
             box = np.zeros((len(V), *(high - low)))
             patches = batch.patches(V).reshape(len(V), len(batch.first), *[patch] * len(low))
             for b, start in enumerate((batch.first - low).tolist()):
                 box[(slice(None), *(slice(node, node + patch) for node in start))] += patches[:, b]
+            return (slice(None), *map(slice, low, high)), box
+
+        def quick_sums(number: int) -> tuple[tuple[slice, ...], Floats]:
+            first = self.tiles.first[self.runs[number]]
+            low, high = first.min(axis=0), first.max(axis=0) + patch
+            box, run = np.zeros((V.shape[1], *(high - low))), self._batch(number)
+            starts = run.starts - _in_three(low[None], 0)
+            self.loops.spread(V, run.rows, run.bounds, starts, run.factors, box.reshape(len(box), *_shape(box)))
             return (slice(None), *map(slice, low, high)), box
 
         workers = n_threads(self.n_jobs)
@@ -235,6 +272,15 @@ class GaussianOnGrid:
         """`W` times the values of nodes, (n, r)."""
         r, patch, d = len(grid), self.tiles.rule.patch, grid.ndim - 1
         result = np.empty((len(self.tiles.order), r))
+        if self.loops is not None:
+            nodes = np.require(grid, requirements=["C", "W"]).reshape(r, *_shape(grid))
+
+            def quick_read(number: int) -> None:
+                run = self._batch(number)
+                self.loops.read(nodes, *run, result)
+
+            thread_map(quick_read, range(len(self.runs)), self.n_jobs)
+            return result
         windows = sliding_window_view(grid, (patch,) * d, axis=tuple(range(1, d + 1)))
 
         def read(number: int) -> None:
@@ -256,8 +302,24 @@ class GaussianOnGrid:
             result[rows] = GaussianOnGrid(Tiles.of(Xs[rows], rule, n_more), self.n_jobs, keep=False).interpolate(grid)
         return result
 
-    def _batch(self, number: int) -> Batch:
-        return self.tiles.batch(self.runs[number]) if self.batches is None else self.batches[number]
+    def _batch(self, number: int) -> Any:
+        """A batch of tiles, or a run of them where loops are compiled."""
+        if self.batches is not None:
+            return self.batches[number]
+        return (self.tiles.batch if self.loops is None else self.tiles.run)(self.runs[number])
+
+
+def _in_three(columns: Integers, value: int) -> Integers:
+    """Numbers (n, d) of up to three columns as (n, 3), with a value in columns that there are not."""
+    n, d = columns.shape
+    result = np.full((n, 3), value)
+    result[:, [[0], [0, 2], [0, 1, 2]][d - 1]] = columns
+    return result
+
+
+def _shape(nodes: Floats) -> tuple[int, ...]:
+    """Numbers of nodes in three columns of values (r, g_1, ..., g_d)."""
+    return tuple(_in_three(np.array([nodes.shape[1:]]), 1)[0].tolist())
 
 
 class GridProduct:
@@ -301,7 +363,7 @@ class GridProduct:
         rule = Rule.of(d, cutoff)
         n_nodes = count_nodes(kernel, X, rule)
         memory.require(32.0 * n_nodes, f"A grid of {n_nodes:.2g} nodes", "The points lie too far apart for it.")
-        self.kernel, self.low = kernel, X.min(axis=0)
+        self.kernel, self.low = kernel, column_range(X)[0]
         n_bytes = 8.0 * X.size * rule.patch * kernel.n_scales
         self.kept = n_bytes <= KEPT_SHARE * memory.available() if keep is None else keep
         self.n, self.left_out, self.n_jobs = n, 0.0, n_jobs
@@ -352,7 +414,8 @@ class GridProduct:
 
 def count_nodes(kernel: Kernel, X: Floats, rule: Rule) -> float:
     """Nodes of the grids of all Gaussians for points (n, d)."""
-    extent = np.ptp(X, axis=0)
+    low, high = column_range(X)
+    extent = high - low
     return float(sum(prod(extent / scales / rule.spacing + rule.patch) for scales, _ in kernel.components()))
 
 
@@ -373,14 +436,24 @@ def grid_cost(kernel: Kernel, X: Floats, cutoff: float, n_sides: int = 1) -> flo
     n_nodes = count_nodes(kernel, X, rule)
     if 8.0 * n_nodes > GRID_SHARE * memory.available():
         return np.inf
-    operations = 4.0 * n_nodes
+    operations, low = 4.0 * n_nodes, column_range(X)[0]
     for scales, _ in kernel.components():
-        cells = np.floor((X - X.min(axis=0)) / (scales * rule.side)).astype(np.int64)
-        keys = np.ravel_multi_index(tuple(cells.T), tuple(cells.max(axis=0) + 1))
-        n_cells = len(np.unique(keys))
+        cells = np.floor((X - low) / (scales * rule.side)).astype(np.int64)
+        n_cells = _count_distinct(cells)
         tiles = n_cells + n / TILE_POINTS
         operations += 2 * (n + tiles) * float(rule.patch) ** d + PER_TILE * tiles
     return operations / per_pair(n_sides)
+
+
+def _count_distinct(cells: Integers) -> int:
+    """How many of the rows (n, d), of small numbers from 0 on, are different."""
+    extent = tuple((cells.max(axis=0) + 1).tolist())
+    keys = np.ravel_multi_index(tuple(cells.T), extent)
+    if prod(extent) > 8 * len(cells) + FEW_CELLS:
+        return len(np.unique(keys))
+    is_taken = np.zeros(prod(extent), dtype=bool)  # quicker than to sort them
+    is_taken[keys] = True
+    return int(is_taken.sum())
 
 
 def count_pairs(kernel: Kernel, X: Floats, cutoff: float) -> float:
