@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from nearfield.common import memory
-from nearfield.local.blending import SLACK
+from nearfield.local.blending import SLACK, weights_of_cells
 from nearfield.local.centers import Lattice, place
 from nearfield.sources import Batch
 from nearfield.streaming.centers import Cells, FurtherCenters, grid, model_bytes, opened_cells
@@ -59,21 +59,35 @@ def test_neighbours_are_bounded_on_both_sides(radius):
         assert np.any(least > 0)
 
 
+@pytest.mark.parametrize("blended", [False, True])
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_every_place_that_may_be_asked_for_is_opened(d):
+def test_every_place_that_may_be_asked_for_is_opened(d, blended):
     X = make_points(300, d) / UNIT
     placement = place("grid", X, 1.5, None, np.random.RandomState(0))
     lattice, radius = placement.lattice, 2.5
-    opened = set(map(tuple, opened_cells(placement, cells_of(X * UNIT, lattice), radius, covered=False).tolist()))
+    opened = set(map(tuple, opened_cells(placement, cells_of(X * UNIT, lattice), radius, blended).tolist()))
     test = np.random.default_rng(1).uniform(-5, 17, (5000, d))
     far = np.linalg.norm(test[:, None] - placement.centers, axis=2).min(axis=1) > SLACK * 1.5
-    cells = lattice.cells(test[far])
-    gaps = np.linalg.norm(lattice.middles(cells)[:, None] - X, axis=2).min(axis=1)
-    needed = set(map(tuple, cells[gaps <= radius].tolist()))
+    middles = lattice.middles(lattice.cells(test[far]))
+    if blended:
+        middles = np.concatenate([each for _, each, _ in weights_of_cells(lattice, test[far])])
+    in_reach = np.linalg.norm(middles[:, None] - X, axis=2).min(axis=1) <= radius
+    needed = set(map(tuple, lattice.cells(middles[in_reach]).tolist()))
     assert needed
     assert needed <= opened
-    # And not just everything: there is a cell with data in reach that its centre covers, unless cells hold few points.
-    assert d == 3 or len(opened) < len(opened_cells(placement, cells_of(X * UNIT, lattice), radius, covered=True))
+
+
+def test_cells_that_centres_cover_are_not_opened():
+    X = np.stack(np.meshgrid(*2 * [np.linspace(0.0, 7.99 * 1.5 * 2**0.5, 300)]), axis=-1).reshape(-1, 2)
+    placement = place("grid", X, 1.5, None, np.random.RandomState(0))
+    occupied = cells_of(X * UNIT, placement.lattice)
+    inner = {(i, j) for i in range(1, 7) for j in range(1, 7)}
+    border = {(i, j) for i in range(8) for j in range(8)} - inner
+    beyond = {(i, j) for i in range(-1, 9) for j in range(-1, 9)} - inner - border
+    assert set(map(tuple, occupied.cells.tolist())) == inner | border
+    for blended, expected in ((False, beyond), (True, beyond | border)):
+        opened = opened_cells(placement, occupied, 2.5, blended)
+        assert set(map(tuple, opened.tolist())) == expected
 
 
 def test_a_net_covers_what_comes():
@@ -114,4 +128,4 @@ def test_places_beyond_the_centres_are_refused_where_they_are_too_many(monkeypat
     occupied = cells_of(X * UNIT, placement.lattice)
     monkeypatch.setattr(memory, "available", lambda: 10_000)
     with pytest.raises(MemoryError, match="open_centers=False leaves them out"):
-        opened_cells(placement, occupied, 5.0, covered=False)
+        opened_cells(placement, occupied, 5.0, blended=False)

@@ -15,7 +15,10 @@ da = pytest.importorskip("dask.array", reason="Dask is not installed")
 dd = pytest.importorskip("dask.dataframe", reason="Dask is not installed")
 distributed = pytest.importorskip("distributed", reason="Dask's distributed is not installed")
 
+import cloudpickle
+
 from nearfield.sources import DaskSource
+from nearfield.streaming import dask as dask_source
 
 PLANNED = {
     "length_scale": 1.0,
@@ -197,6 +200,22 @@ def test_predictions_are_lazy_and_keep_their_partitions(scheduler):
     assert mean.chunks == std.chunks == ((500, 1000),)
     assert_close(dask.compute(mean, std), expected)
     assert_close([model.predict(da.from_array(test, chunks=(500, 1)))], expected[:1])
+
+
+def test_large_models_are_sent_by_themselves(cluster, monkeypatch):
+    """Not in the graph, of which Dask would warn; a worker that is lost afterwards does not take them along."""
+    model, test = in_memory(), da.from_array(places(), chunks=(300, 2))
+    in_graph = model.predict(test)
+    monkeypatch.setattr(dask_source, "LARGE", 0)
+    mean, std = model.predict(test, return_std=True)
+    sizes = [len(cloudpickle.dumps(dict(lazy.__dask_graph__()))) for lazy in (in_graph, mean)]
+    assert sizes[1] < 0.1 * sizes[0]
+    with dask.config.set(scheduler="threads"):  # while there is a cluster, too
+        assert_close([model.predict(test)], [in_graph.compute()])
+    lost, *_ = cluster.run(os.getpid).values()
+    os.kill(lost, signal.SIGKILL)
+    assert_close(dask.compute(mean, std), model.predict(places(), return_std=True))
+    cluster.wait_for_workers(2)
 
 
 def test_predictions_for_a_data_frame(tmp_path):

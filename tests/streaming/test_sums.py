@@ -1,4 +1,5 @@
 import copy
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from nearfield.common import memory
 from nearfield.estimators.sampling import FeatureSums
 from nearfield.features import taylor
 from nearfield.kernels import Kernel
+from nearfield.local import fast
 from nearfield.local.features import LocalFeatures
 from nearfield.local.frame import Frame
 from nearfield.local.moments import MomentModel, MomentSums
@@ -18,7 +20,8 @@ from nearfield.sources import ArraySource, Batch, BatchSource, Source, SourceErr
 from nearfield.streaming import centers as coverage
 from nearfield.streaming import sums as streaming
 from nearfield.streaming.passes import Reduction
-from nearfield.streaming.sums import LocalSums, Points, limit_of
+from nearfield.streaming.predictor import StreamedPredictor
+from nearfield.streaming.sums import Finished, LocalSums, Points, limit_of
 
 GIVEN = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09}
 TWO_SCALES = {"n_scales": 2, "length_scale": [1.0, 5.0], "signal_variance": [1.0, 2.0]}
@@ -88,6 +91,44 @@ def test_streamed_models_equal_those_in_memory(options, weighted):
     assert streamed.report_.n_samples == len(X)
     assert streamed.report_.median_neighbours == model.report_.median_neighbours
     assert streamed.report_.n_kernel_space == model.report_.n_kernel_space
+
+
+@pytest.mark.parametrize(("d", "width"), [(1, 600.0), (2, 16.0), (3, 10.0)])
+def test_sums_in_compiled_loops_give_the_same_models(d, width, monkeypatch):
+    pytest.importorskip("numba")
+    X, y, w = make_data(2000, d, width)
+    options = {**PLANNED, "features": nf.TaylorFeatures(7), "radius": 2.4, "spacing": 1.2, "n_jobs": 2}
+    answers, made = [], []
+    for least in (10**9, 0):
+        monkeypatch.setattr(fast, "MIN_CENTERS", least)
+        model = nf.LocalGPRegressor(**options, random_state=0).fit(
+            ArraySource(X[:1500], y[:1500], w[:1500], sample_size=300)
+        )
+        model.partial_fit(ArraySource(X[1500:], y[1500:], w[1500:]))
+        answers.append(model.predict(places(1000, d, width), return_std=True))
+        made.append(model._predictor.state)
+    for by_numpy, by_loops in zip(*answers, strict=True):
+        np.testing.assert_allclose(by_loops, by_numpy, rtol=0, atol=1e-11)
+    np.testing.assert_array_equal(made[0].counts, made[1].counts)
+    assert {i: type(m) for i, m in made[0].models.items()} == {i: type(m) for i, m in made[1].models.items()}
+    kinds = [type(model) for model in made[0].models.values()]
+    assert min(kinds.count(KernelSpace), kinds.count(MomentModel)) >= 5
+
+
+def test_copies_answer_the_same_and_go_on(monkeypatch):
+    """Pickles hold stacks of arrays; those of earlier versions, a model for each place."""
+    X, y, _ = make_data()
+    model = nf.LocalGPRegressor(**PLANNED, random_state=0).fit(ArraySource(X[:2000], y[:2000], sample_size=500))
+    again = pickle.loads(pickle.dumps(model))
+    for kind in (StreamedPredictor, Finished):
+        monkeypatch.setattr(kind, "__getstate__", lambda self: vars(self))
+    old = pickle.loads(pickle.dumps(model))
+    expected = model.predict(places(), return_std=True)
+    more = ArraySource(X[2000:], y[2000:])
+    continued = model.partial_fit(more).predict(places(), return_std=True)
+    for each in (again, old):
+        np.testing.assert_array_equal(each.predict(places(), return_std=True), expected)
+        np.testing.assert_array_equal(each.partial_fit(more).predict(places(), return_std=True), continued)
 
 
 def test_both_sides_are_met():

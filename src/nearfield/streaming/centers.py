@@ -11,8 +11,8 @@ from scipy.spatial import cKDTree
 from ..common import memory
 from ..common.arrays import in_units
 from ..common.types import Floats, Integers
-from ..local.blending import SLACK
-from ..local.centers import Lattice, Placement, greedy_net, group_rows, middles_of_groups
+from ..local.blending import BAND, SLACK
+from ..local.centers import Lattice, Placement, greedy_net, group_rows, middles_of_groups, sorted_groups
 from .batches import Batch
 from .passes import Reduction
 
@@ -89,16 +89,14 @@ class Cells(Reduction):
 
 
 def _grouped(cells: Integers, counts: Integers, low: Floats, high: Floats) -> Occupied:
-    distinct, owner = group_rows(cells)
     if len(cells) == 0:
         return Occupied(cells, counts, low, high)
-    order = np.argsort(owner, kind="stable")
-    starts = np.searchsorted(owner[order], np.arange(len(distinct)))
+    order, starts = sorted_groups(cells)
     return Occupied(
-        distinct,
+        cells[order[starts]],
         np.add.reduceat(counts[order], starts),
-        np.minimum.reduceat(low[order], starts),
-        np.maximum.reduceat(high[order], starts),
+        np.minimum.reduceat(low.take(order, axis=0), starts),
+        np.maximum.reduceat(high.take(order, axis=0), starts),
     )
 
 
@@ -132,13 +130,13 @@ def grid(occupied: Occupied, lattice: Lattice, spacing: float) -> Placement:
     return Placement(centers, spacing, lattice, occupied.cells)
 
 
-def opened_cells(placement: Placement, occupied: Occupied, radius: float, covered: bool) -> Integers:
-    """Cells whose own model may be asked for: not covered by the centres, but with data in reach.
+def opened_cells(placement: Placement, occupied: Occupied, radius: float, blended: bool) -> Integers:
+    """Cells whose own model may be asked for: with data in reach, and at places that no centre covers.
 
     Parameters
     ----------
-    covered : bool
-        Covered cells too, for predictions that are blended.
+    blended : bool
+        Whether predictions are, and cells are asked for places a little beyond their borders too.
     """
     lattice, spacing = placement.lattice, placement.spacing
     assert lattice is not None
@@ -154,13 +152,18 @@ def opened_cells(placement: Placement, occupied: Occupied, radius: float, covere
     )
     around, _ = group_rows((occupied.cells[:, None] + offsets).reshape(-1, d))
     around = around[occupied.neighbours(lattice, lattice.middles(around), radius)[1] > 0]
-    if covered or len(placement.centers) == 0:
+    if len(placement.centers) == 0:
         return around
-    middles = lattice.middles(around)
-    _, nearest = cKDTree(placement.centers).query(middles)
-    corner = np.abs(placement.centers[nearest] - middles) + side / 2  # the farthest one, as seen from the centre
-    result: Integers = around[np.linalg.norm(corner, axis=1) > SLACK * spacing]
-    return result
+    middles, tree = lattice.middles(around), cKDTree(placement.centers)
+    half, band = side / 2, BAND * side if blended else 0.0
+    pieces = [(-half, half), (-half - band, -half), (half, half + band)] if blended else [(-half, half)]
+    is_asked = np.zeros(len(around), dtype=bool)
+    for box in product(pieces, repeat=d):  # the cell, and what is beyond each border and corner
+        low, high = middles + [piece[0] for piece in box], middles + [piece[1] for piece in box]
+        nearest = placement.centers[tree.query(0.5 * (low + high))[1]]
+        corner = np.maximum(np.abs(low - nearest), np.abs(high - nearest))  # the farthest one, as seen from the centre
+        is_asked |= np.linalg.norm(corner, axis=1) > SLACK * spacing
+    return around[is_asked]
 
 
 def model_bytes(least: Floats, most: Floats, limit: float, n_kept: int, n_numbers: int) -> float:

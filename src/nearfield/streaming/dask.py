@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable, Iterator
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
+import cloudpickle
 import dask
 import dask.array as da
 import numpy as np
 
 from ..common.threads import n_threads
 from ..local.engine import RaggedEngine
-from .batches import PARTITION_BITS, check_batch
+from .batches import PARTITION_BITS, Batch, check_batch, rebatched
 from .passes import Reduction
 from .source import SAMPLE_ROWS, Source
 
 FAN_IN = 8  # states merged by one task
+LARGE = 1 << 20  # bytes, from where on models are sent by themselves
 
 
 class DaskSource(Source):
@@ -111,7 +114,7 @@ class DaskSource(Source):
     def predict(self, model: Any, return_std: bool, include_noise: bool) -> Any:
         """Dask arrays of a fitted model's means, and standard deviations on request, one chunk per partition."""
         k = len(model.y_mean_)
-        shared = dask.delayed(_for_workers(model), pure=False, traverse=False)
+        shared = _on_workers(_for_workers(model))
         answer = dask.delayed(_predict, pure=False)
         blocks = [
             da.from_delayed(
@@ -177,6 +180,22 @@ def _for_workers(thing: Any) -> Any:
     return light
 
 
+def _on_workers(thing: Any) -> Any:
+    """A task or future with something for all tasks: in the graph if it is small, else on every worker beforehand."""
+    client: Any = getattr(dask.base.get_scheduler(), "__self__", None)  # of the cluster that computes collections
+    has_workers = hasattr(client, "scatter") and not client.asynchronous and len(client.nthreads()) > 0
+    if has_workers and _bytes_of(thing) >= LARGE:
+        return client.scatter(thing, broadcast=True, hash=False)
+    return dask.delayed(thing, pure=False, traverse=False)
+
+
+def _bytes_of(thing: Any) -> int:
+    """Size on the way to another process."""
+    buffers: list[pickle.PickleBuffer] = []
+    rest = cloudpickle.dumps(thing, protocol=5, buffer_callback=buffers.append)
+    return len(rest) + sum(buffer.raw().nbytes for buffer in buffers)
+
+
 def _n_threads() -> int:
     """Threads of the cluster, or of this machine where there is none."""
     try:
@@ -187,23 +206,37 @@ def _n_threads() -> int:
         return n_threads(None)
 
 
-def _step(
-    reduction: Reduction, before: tuple[int, Any] | None, number: int, X: Any, y: Any, weights: Any
-) -> tuple[int, Any]:
-    """Number of rows and state with one more partition taken in. The input stays as it is: a task may be run again."""
-    n, state = (0, reduction.start()) if before is None else (before[0], reduction.owned(before[1]))
+class _Chained(NamedTuple):
+    """What a chain has come to."""
+
+    n: int  # rows seen
+    state: Any
+    held: list[Batch]  # rows seen that the state has yet to take in, fewer than are worth it
+
+
+def _step(reduction: Reduction, before: _Chained | None, number: int, X: Any, y: Any, weights: Any) -> _Chained:
+    """A chain with one more partition. What was before stays as it is: a task may be run again."""
+    n, state, held = before or _Chained(0, reduction.start(), [])
     if len(X) == 0:
-        return n, state
+        return _Chained(n, state, held)
     where, first = f"Partition {number}", number << PARTITION_BITS
     batch = check_batch(X, y, weights, where, first, n_features=reduction.n_features)
-    for start in range(0, len(batch), reduction.batch_rows):
-        state = reduction.update(state, batch[start : start + reduction.batch_rows])
-    return n + len(batch), state
+    return _taken_in(reduction, _Chained(n + len(batch), state, [*held, batch]), least=reduction.batch_rows)
 
 
-def _parts_of(reduction: Reduction, counted: tuple[int, Any]) -> tuple[int, list[Any]]:
-    n, state = counted
-    return n, reduction.split(state)
+def _taken_in(reduction: Reduction, chain: _Chained, least: int) -> _Chained:
+    """The chain with its rows taken into the state, if there are so many."""
+    n, state, held = chain
+    if sum(map(len, held)) < least:
+        return chain
+    state = reduction.owned(state)
+    for batch in rebatched(held, reduction.batch_rows):
+        state = reduction.update(state, batch)
+    return _Chained(n, state, [])
+
+
+def _parts_of(reduction: Reduction, chain: _Chained) -> tuple[int, list[Any]]:
+    return chain.n, reduction.split(_taken_in(reduction, chain, least=1).state)
 
 
 def _tree(reduction: Any, states: list[Any]) -> Any:

@@ -185,7 +185,7 @@ def neighbourhood_maker(passes: Passes, sampled: Sampled, frame: Frame) -> Calla
 
         def make(i: int) -> ProbeNeighbourhood:
             random, probes = np.random.RandomState(i), drawn[i]
-            sample = thinned(samples[i], random)
+            sample = thinned(samples[i], random, float(kernel.length_scales.min()))
             places, probe_noise = data.X[probes] - origins[i], data.noise[probes]
             surface = None if onto is None else lambda points: onto(points + origins[i]) - origins[i]
             given = (sample, places, probe_noise, directions[i], lambda n: random.standard_normal((n, n_drawn)))

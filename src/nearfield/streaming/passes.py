@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..common.arrays import column_range
 from ..common.types import Floats, Integers
 from .batches import Batch, SourceError, concatenated
 
@@ -166,9 +167,8 @@ class Sample(Reduction):
 
     def update(self, state: Sampled, batch: Batch) -> Sampled:
         """See `Reduction`."""
-        X, y = batch.X, batch.targets
-        bounds = X.min(axis=0), X.max(axis=0)
-        new = Sampled([batch], len(batch), *bounds, *batch.weighed(), y.min(axis=0), y.max(axis=0))
+        extremes, of_targets = column_range(batch.X), column_range(batch.targets)
+        new = Sampled([batch], len(batch), *extremes, *batch.weighed(), *of_targets)
         return self.merge(state, new)
 
     def merge(self, first: Sampled, second: Sampled) -> Sampled:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..common.types import Booleans, Floats, Integers
-from ..local.centers import group_rows
+from ..local.centers import Placement, group_rows
 from ..local.model import LocalModel, fit_one
 from ..local.plan import Plan
 from ..local.predictor import Predictor
@@ -24,7 +24,7 @@ class StreamedPredictor(Predictor):
     opened: list[LocalModel | None]  # their models; None where a cell turned out to have no data in reach
     state: Finished  # everything, by number of the place, to go on from: first the centres, then the opened cells
     width: int  # number of targets and one more
-    for_blending: bool  # whether covered cells were opened too, as blended predictions need them
+    for_blending: bool  # whether cells were opened that blended predictions need
 
     @classmethod
     def of(cls, before: Predictor | None, cells: Integers, state: Finished, **fields: Any) -> StreamedPredictor:
@@ -32,14 +32,17 @@ class StreamedPredictor(Predictor):
         if before is not None:
             names = ("plan", "placement", "open_centers", "engine", "width", "for_blending")
             fields = {name: getattr(before, name) for name in names}
-        plan, placement, width = fields["plan"], fields["placement"], fields["width"]
-        n, d = placement.centers.shape
-        models = {i: state.models[i] for i in range(n) if i in state.models}
-        if len(models) < n:  # centres without data, as when all was forgotten
-            prior = fit_one(plan, np.empty((0, d)), np.empty((0, width)), np.empty(0))
-            models = dict.fromkeys(range(n), prior) | models
-        opened = [state.models.get(n + i) for i in range(len(cells))]
-        return cls(models=[models[i] for i in range(n)], cells=cells, opened=opened, state=state, **fields)
+        models, opened = _arranged(cells=cells, state=state, **fields)
+        return cls(models=models, cells=cells, opened=opened, state=state, **fields)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("models", "opened")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "models" not in state:  # as they were in old files
+            models, opened = _arranged(**state)
+            state = {**state, "models": models, "opened": opened}
+        vars(self).update(state)
 
     @property
     def n_samples(self) -> int:
@@ -109,3 +112,15 @@ class StreamedPredictor(Predictor):
             with_variance,
         )
         return mean, variance
+
+
+def _arranged(
+    plan: Plan, placement: Placement, width: int, cells: Integers, state: Finished, **_: Any
+) -> tuple[list[LocalModel], list[LocalModel | None]]:
+    """Models of the centres, and of the opened cells, from those of all places."""
+    n, d = placement.centers.shape
+    models = {i: state.models[i] for i in range(n) if i in state.models}
+    if len(models) < n:  # centres without data, as when all was forgotten
+        prior = fit_one(plan, np.empty((0, d)), np.empty((0, width)), np.empty(0))
+        models = dict.fromkeys(range(n), prior) | models
+    return [models[i] for i in range(n)], [state.models.get(n + i) for i in range(len(cells))]

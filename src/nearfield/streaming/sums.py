@@ -6,6 +6,7 @@ Both can be continued with new data, and merged, so chunks, streams and machines
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -15,16 +16,20 @@ from ..common.memory import batches
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..common.validation import check_n_targets
+from ..local import fast
 from ..local.frame import Frame
 from ..local.model import LocalModel, fit_one, from_sums, sums_of
 from ..local.model import LocalSums as SumsOfPlace
 from ..local.moments import MomentModel
+from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
 from ..solvers.feature_space import FeatureSpace
 from .batches import Batch
+from .packing import packed, unpacked
 from .passes import Reduction
 
-PART_BYTES = 1 << 26  # of the sums that travel together
+PART_BYTES = 1 << 26  # of the sums that travel together, at most
+SMALL_PART, FEW_PARTS = 1 << 22, 16  # so many smaller parts, so that several machines finish them side by side
 ROWS_PER_PLACE = 256  # in a batch: enough for matrix products worth the call
 MOST_ROWS = 1 << 20  # in a batch
 
@@ -84,6 +89,12 @@ class State:
     weight: float = 0.0  # sum of the weights
     total: Any = 0.0  # (k,), or 0: weighted sum of the targets
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "places": packed(self.places)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, places=unpacked(state["places"]))
+
 
 class LocalSums(Reduction):
     """The data of all places.
@@ -105,7 +116,8 @@ class LocalSums(Reduction):
         self.keep_sums = keep_sums
         self.batch_rows = min(max(ROWS_PER_PLACE * len(places), Reduction.batch_rows), MOST_ROWS)
         n_kept = plan.features.n_kept if plan.features is not None else 200**2
-        self._n_parts = max(-(-8 * n_kept * len(places) // PART_BYTES), 1)
+        n_bytes = 8 * n_kept * len(places)
+        self._n_parts = max(-(-n_bytes // PART_BYTES), min(n_bytes // SMALL_PART, FEW_PARTS), 1)
 
     def start(self) -> State:
         """See `Reduction`."""
@@ -115,19 +127,40 @@ class LocalSums(Reduction):
         """See `Reduction`."""
         check_n_targets(batch.targets.shape[1], len(self.frame.offset))
         data = batch.in_frame(self.frame)
+        loops = fast.summing(self.plan, data, len(self.places))
 
         def work(run: slice) -> None:
-            neighbourhoods = data.neighbourhoods(self.places[run], self.plan.radius)
-            for i, near in zip(range(run.start, run.stop), neighbourhoods, strict=True):
-                if len(near):
-                    state.counts[i] += len(near)
-                    new = Points(data.X[near] - self.places[i], data.y[near], data.noise[near])
-                    state.places[i] = self._together(state.places.get(i), new)
+            for i, new in self._around(np.arange(run.start, run.stop), state, data, loops):
+                state.counts[i] += len(new) if isinstance(new, Points) else new.n
+                state.places[i] = self._together(state.places.get(i), new)
 
         thread_map(work, batches(len(self.places)), self.n_jobs)
         weight, total = batch.weighed()
         state.n, state.weight, state.total = state.n + len(batch), state.weight + weight, state.total + total
         return state
+
+    def _around(
+        self, numbers: Integers, state: State, data: TrainingSet, loops: fast.Summing | None
+    ) -> Iterator[tuple[int, LocalData]]:
+        """What there is of some new data around places with some numbers, if anything; sums in loops if they can."""
+        if loops is not None:
+            counts = loops.counts(self.places[numbers])
+            room = np.array([self._room(state.places.get(i)) for i in numbers.tolist()])
+            summed, kept = counts > room, (counts > 0) & (counts <= room)
+            if summed.any():
+                sums = loops.sums(self.places[numbers[summed]], counts[summed])
+                yield from zip(numbers[summed].tolist(), sums, strict=True)
+            numbers = numbers[kept]
+        if len(numbers):
+            neighbourhoods = data.neighbourhoods(self.places[numbers], self.plan.radius)
+            for i, near in zip(numbers.tolist(), neighbourhoods, strict=True):
+                if len(near):
+                    yield i, Points(data.X[near] - self.places[i], data.y[near], data.noise[near])
+
+    def _room(self, data: LocalData | None) -> float:
+        """How many more points may be kept before sums are the cheaper side."""
+        held = 0 if data is None else len(data) if isinstance(data, Points) else np.inf
+        return max(self.limit - held, 0.0)
 
     def _together(self, first: LocalData | None, second: LocalData) -> LocalData:
         """Data of one place from both."""
@@ -210,6 +243,12 @@ class Finished:
     n: int
     weight: float
     total: Any
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "models": packed(self.models)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, models=unpacked(state["models"]))
 
     def continued(self, reduction: LocalSums, new: State) -> Finished:
         """The same with new data taken in: places without new data stay as they are."""
