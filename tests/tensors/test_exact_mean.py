@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from nearfield.kernels import Kernel
+from nearfield.local.iteration import SIGNS_RESIDUAL
 from nearfield.solvers.grid_products import GridProduct
 from nearfield.tensors import exact_mean
 from nearfield.tensors.fit import FramedTensors
@@ -115,4 +116,5 @@ def test_a_mean_solved_on_the_device_is_that_of_the_host(noise_variance):
     np.testing.assert_allclose(here(X[:20]), there(X[:20]), atol=1e-6)
     assert (here.solved_signs is None) == (there.solved_signs is None) == (noise_variance is not None)
     if noise_variance is None:
-        np.testing.assert_allclose(here.solved_signs, there.solved_signs, atol=1e-4)
+        size = np.abs(here.solved_signs).max()  # they are for traces, which are known to a few percent
+        np.testing.assert_allclose(here.solved_signs, there.solved_signs, atol=2 * SIGNS_RESIDUAL * size)

@@ -25,6 +25,7 @@ pytest.importorskip("triton")
 
 import nearfield as nf
 from nearfield.tensors import cells, fast, models
+from nearfield.tensors import fit as tensor_fit
 from nearfield.tensors.moments import MomentModels
 
 
@@ -89,6 +90,7 @@ def test_an_estimator_answers_the_same_wherever_it_is_asked(d, blend, monkeypatc
     )
     asked = []
     monkeypatch.setattr(fast, "combine", lambda *each, combine=fast.combine: asked.append(1) or combine(*each))
+    monkeypatch.setattr(tensor_fit, "FEATURE_SPEED", 1.0)  # some models in kernel space
 
     def answers():
         return model.fit(X, y).predict(places, return_std=True)
@@ -98,6 +100,17 @@ def test_an_estimator_answers_the_same_wherever_it_is_asked(d, blend, monkeypatc
     assert not fast._failures
     for mine, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(mine.cpu(), theirs.cpu(), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.usefixtures("with_kernels")
+def test_kernels_make_models_of_features_where_others_would_be_in_kernel_space():
+    rng = np.random.RandomState(1)
+    X = tensor(rng.uniform(0, 6, (120, 2)))
+    y = torch.sin(2 * X[:, 0])
+    given = {"length_scale": 1.0, "signal_variance": 1.3, "noise_variance": 0.05, "n_scales": 1}
+    model = nf.LocalGPRegressor(**given, spacing=1.6, radius=2.5, features=nf.TaylorFeatures(6))
+    assert model.fit(X, y).report_.n_kernel_space == 0
+    assert without(lambda: model.fit(X, y).report_.n_kernel_space) > 0
 
 
 @pytest.mark.usefixtures("with_kernels")

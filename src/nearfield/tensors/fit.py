@@ -15,19 +15,23 @@ from ..common.types import Floats
 from ..hyperparameters.learning import Learned, LearningRequest
 from ..local import choosing, placing
 from ..local.centers import Placement
-from ..local.choices import Candidate, Choice
+from ..local.choices import Candidate, Choice, Speeds
 from ..local.frame import Frame
 from ..local.global_part import GlobalPart
 from ..local.in_memory import FramedArrays
 from ..local.iteration import ExactMean, precision_of_mean, signs
-from ..local.neighbourhoods import TrainingSet
+from ..local.neighbourhoods import MANY, TrainingSet
 from ..local.predictor import LocalPredictor
 from ..local.request import LocalRequest
-from . import cells, exact_mean
+from . import cells, exact_mean, fast
 from .engine import PaddedEngine
+from .host_copy import HostCopy
 from .learning import learn
 
 SAMPLED_CENTERS = 20
+
+QUICKNESS = 100.0  # times that a device is as fast as the host, on which candidates are measured
+FEATURE_SPEED = 1000.0  # where compiled kernels make models of features, and PyTorch's calls those in kernel space
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +86,16 @@ class FramedTensors:
     noise: Tensor
     part: GlobalPart | None = None  # long scales that local models leave out
 
+    @property
+    def _speeds(self) -> Speeds:
+        has_kernels = fast.kernels_for(self.X) is not None and self.frame.kernel.n_scales == 1
+        return Speeds(QUICKNESS, FEATURE_SPEED if has_kernels else 1.0)
+
     @cached_property
     def _on_host(self) -> FramedArrays:
         """The same on the host, where measurements are made."""
         arrays = (as_doubles(values) for values in (self.X, self.y, self.noise))
-        return FramedArrays(self.frame, TrainingSet.of(*arrays), self.part)
+        return FramedArrays(self.frame, TrainingSet.of(*arrays), self.part, speeds=self._speeds)
 
     def split(self, request: LocalRequest, rng: np.random.RandomState) -> FramedTensors:
         """See `FramedData`; found on the host."""
@@ -109,7 +118,7 @@ class FramedTensors:
         k, columns = y.shape[1] + 1, [y, y.new_ones((len(y), 1))]
         if request.learning.fixed.noise_variance is None:  # it comes from left-out residuals
             columns.append(like(signs(len(y)), y))
-        precision = precision_of_mean(request.tolerance)
+        precision = precision_of_mean(request.tolerance, self.frame.kernel, noise.min().cpu().numpy())
         solution = exact_mean.solve(self.frame.kernel, X, torch.cat(columns, dim=1), noise, precision)
         if solution is None or max(solution.relative_residuals) > precision:
             return None
@@ -128,8 +137,13 @@ class FramedTensors:
     def choose(self, request: LocalRequest, rng: np.random.RandomState, exact_mean: bool) -> Choice:
         """See `FramedData`; measured on the host, unless everything is given."""
         if request.is_complete:
-            return choosing.as_given(request, self.frame.kernel, lambda: self._relative_positions(request, rng), rng)
-        return self._on_host.choose(request, rng, exact_mean)
+            positions = lambda: self._relative_positions(request, rng)  # noqa: E731
+            return choosing.as_given(request, self.frame.kernel, positions, rng, self._speeds)
+        one_scale = self.frame.kernel.n_scales == 1 and self.part is None
+        if not (one_scale and request.is_free and _has_index(self.X)):
+            return self._on_host.choose(request, rng, exact_mean)
+        data = HostCopy.copied(*(values.double() for values in (self.X, self.y, self.noise)))
+        return FramedArrays(self.frame, data, speeds=self._speeds).choose(request, rng, exact_mean)
 
     def _relative_positions(self, request: LocalRequest, rng: np.random.RandomState) -> Floats:
         """Positions relative to a centre, for maps that adapt to them; none for others."""
@@ -165,3 +179,8 @@ class FramedTensors:
         if self.X.is_cuda:
             torch.cuda.synchronize(self.X.device)
         return predictor
+
+
+def _has_index(X: Tensor) -> bool:
+    """Whether a device finds neighbours of points (n, d) more quickly than the host."""
+    return bool(X.is_cuda) and len(X) >= MANY and X.shape[1] <= cells.MAX_GRID_COLUMNS
