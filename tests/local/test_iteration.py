@@ -8,10 +8,12 @@ import pytest
 from nearfield.features.domain import DomainFeatures
 from nearfield.kernels import Kernel
 from nearfield.local import block_inverse, iteration
+from nearfield.local.block_inverse import BlockInverse
 from nearfield.local.global_part import GlobalPart, rows_of
 from nearfield.local.iteration import ExactMean, System, solve_mean
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.solvers.grid_products import GridProduct
+from nearfield.solvers.node_inverse import NodeInverse
 
 WIDTH = 16.0
 SHORT = Kernel(np.array([[1.0]]), np.array([1.2]))
@@ -197,7 +199,12 @@ def test_products_are_those_of_the_dense_matrix(name):
 
 
 @pytest.fixture
-def in_double(monkeypatch):
+def block_by_block(monkeypatch):
+    monkeypatch.setattr(iteration, "node_cost", lambda *_: np.inf)
+
+
+@pytest.fixture
+def in_double(monkeypatch, block_by_block):
     monkeypatch.setattr(block_inverse, "LEAST_NOISE", np.inf)
 
 
@@ -211,7 +218,10 @@ def test_the_preconditioner_is_symmetric_and_positive_definite(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_preconditioner_is_close_to_the_inverse(name):
+@pytest.mark.parametrize("nodes", [True, False])
+def test_the_preconditioner_is_close_to_the_inverse(request, name, nodes):
+    if not nodes:
+        request.getfixturevalue("block_by_block")
     data, kernel = training(400), whole(*CASES[name])
     P = system_of(name, data).precondition(np.eye(400))
     root = np.linalg.cholesky(dense(kernel, data))
@@ -229,14 +239,29 @@ def test_with_all_earlier_points_the_preconditioner_is_the_inverse(monkeypatch, 
     np.testing.assert_allclose(P @ dense(kernel, data), np.eye(200), atol=1e-7)
 
 
-def test_few_iterations_do():
+@pytest.mark.parametrize("nodes", [True, False])
+def test_few_iterations_do(request, nodes):
+    if not nodes:
+        request.getfixturevalue("block_by_block")
     data = training()
     B = np.random.RandomState(0).standard_normal((len(data.X), 3))
-    solution = system_of("short and long", data).solve(B, 1e-9)
+    system = system_of("short and long", data)
+    assert isinstance(system.short_inverse, NodeInverse if nodes else BlockInverse)
+    solution = system.solve(B, 1e-9)
     assert solution.converged.all()
-    assert solution.n_iterations <= 15
+    assert solution.n_iterations <= (5 if nodes else 15)
     expected = np.linalg.solve(dense(whole(SHORT, True), data), B)
     np.testing.assert_allclose(solution.x, expected, atol=1e-6 * np.abs(expected).max())
+
+
+def test_nodes_are_for_maps_that_are_not_wide():
+    rng, noise = np.random.RandomState(0), np.full(2000, 0.1)
+    for width, kind in ((20.0, NodeInverse), (2000.0, BlockInverse)):
+        X = rng.uniform(0, width, (2000, 2))
+        assert isinstance(System.of(SHORT, (), X, noise, rng, 1).short_inverse, kind)
+        data = TrainingSet.of(X, np.ones((2000, 1)), noise)
+        per_point = iteration.cost_of_mean(SHORT, 0, data) / 2000
+        assert (per_point < 5e4) == (kind is NodeInverse)
 
 
 def test_progress_is_told():

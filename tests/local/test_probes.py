@@ -1,5 +1,4 @@
 from dataclasses import replace
-from functools import partial
 from math import gamma, pi
 
 import numpy as np
@@ -275,26 +274,11 @@ def test_places_in_gaps_are_served_by_the_centres_that_the_data_get_or_by_a_cell
 # ---- draws of the process ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("radius", [None, 4.0])
-def test_draws_have_the_covariance_of_the_process(radius):
-    """From the columns of unit matrices come those of a root of the covariance, kernel space or features."""
+def test_draws_have_the_covariance_of_the_process():
+    """From the columns of a unit matrix come those of a root of the covariance."""
     data = training(n=400, d=1, width=3.0)
     sample, places = NeighbourhoodSample.of(data.X - 1.5, data.y[:, 1:2], data.noise), np.array([[0.1], [-0.4]])
-    reference = partial(references.exactly, KERNEL, tolerance=0.0)
-    if radius is not None:
-        reference = references.reference_within(KERNEL, radius, 1, 0.0)
-    sizes = []
-
-    def draw(n):  # features have numbers of their own, those of the noise come last
-        sizes.append(n)
-        columns = np.zeros((n, 400 if radius is None else 500))
-        columns[:, :n] = np.eye(n) if len(sizes) == 1 else 0.0
-        if len(sizes) == 2:
-            columns[:, sizes[0] : sizes[0] + n] = np.eye(n)
-        return columns
-
-    mean, _, drawn = reference(sample, places, draw)
-    assert len(sizes) == (1 if radius is None else 2)
+    mean, _, drawn = references.exactly(KERNEL, sample, places, np.eye, tolerance=0.0)
     K = KERNEL(sample.X, sample.X) + np.diag(sample.noise)
     np.testing.assert_allclose(drawn @ drawn.T, K, atol=1e-6)
     weights = np.linalg.solve(K, KERNEL(sample.X, places))

@@ -81,9 +81,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_limit.forget)
 
 
+def blas_threads(n: int) -> AbstractContextManager[None]:
+    """Let BLAS use at most `n` threads."""
+    return _limit.at_most(n)
+
+
 def single_threaded_blas() -> AbstractContextManager[None]:
     """Let BLAS use one thread: for the many small problems our own threads work on."""
-    return _limit.at_most(1)
+    return blas_threads(1)
 
 
 @contextmanager
@@ -102,7 +107,7 @@ def thread_map(function: Callable[[Item], Result], items: Iterable[Item], n_jobs
     items = list(items)
     threads = n_threads(n_jobs)
     if len(items) == 1:  # nothing to share out: BLAS may have the threads
-        with _limit.at_most(threads):
+        with blas_threads(threads):
             return [function(items[0])]
     workers = min(threads, len(items))
     with single_threaded_blas():

@@ -41,7 +41,6 @@ from .plan import Plan, kernel_cost
 from .probes import ProbeNeighbourhood, cell_radius, divergences, gap_neighbourhoods, make_neighbourhoods
 
 FEW_THREADS = 4  # more but wait for each other, since much of measuring is Python's
-FEW_FEATURES = 200  # of a candidate, up to which it is measured in no time
 FIRST = 0.25  # and as much more as the tolerance has digits: the radius that is tried first elsewhere
 FIRST_FEATURES = 300  # of what is tried first, at most: more take long to measure, and may not be needed
 UNEVEN = 1.0  # by how much neighbourhoods must be larger where they are not
@@ -151,7 +150,8 @@ class RadiusSearch(Measurements):
         sizes = self._sizes()
         n = int(np.clip(12_000 * np.mean(1 / sizes), LEAST, MOST if group == 0 else 2 * MOST))
         n *= 1 if group == 0 or self.request.blend else 2
-        n = n if group == 0 or self._evenness > FAIRLY_EVEN else max(n, 2 * LEAST)
+        # How far off variances are is no matter of luck, and few places tell it.
+        n = n if group == 0 or self._evenness > FAIRLY_EVEN or self.request.exact_mean else max(n, 2 * LEAST)
         self._made[group, self.radius] = self._neighbourhoods(self.probe_rows[group], n)
         return self._made[group, self.radius]
 
@@ -175,9 +175,7 @@ class RadiusSearch(Measurements):
 
     def divergences(self, candidate: Candidate, probed: Sequence[Any], blended: bool) -> Floats:
         """See `Measurements`."""
-        features = candidate.plan.features
-        # Where each takes a fraction of a millisecond, threads would but wait for each other's turn in Python.
-        n_jobs = 1 if features is not None and features.n_components <= FEW_FEATURES else self.n_jobs
+        n_jobs = 1 if candidate.plan.is_quick else self.n_jobs
         batches = memory.batches(len(probed), -(-len(probed) // n_threads(n_jobs)))
         given = (candidate, blended, self.request.tolerance)
         return np.concatenate(thread_map(lambda batch: divergences(probed[batch], *given), batches, n_jobs))
@@ -351,7 +349,8 @@ class RadiusSearch(Measurements):
 
     def _gap_places(self) -> Floats:
         """Some places in gaps of the data, (m, d); none where they cannot be known."""
-        return self.places.in_gaps(GAPS, self.rng) if self.make is make_neighbourhoods else self.data.X[:0]
+        n = GAPS // 2 if self.request.exact_mean else GAPS
+        return self.places.in_gaps(n, self.rng) if self.make is make_neighbourhoods else self.data.X[:0]
 
     def _around_outlying(self) -> list[ProbeNeighbourhood]:
         """Neighbourhoods of points that are far from all others."""

@@ -44,7 +44,7 @@ def _fit_each(plan: Plan, data: TrainingSet, centers: Floats, n_jobs: int | None
         groups = groups_in_cache(plan, sizes, [plan.takes_kernel_space(size) for size in sizes])
         return [model for group in groups for model in _fit_group(plan, data, chosen[group], near[group])]
 
-    return _in_threads(work, len(centers), min(_BATCH, max(len(centers) // 8, 1)), n_jobs)
+    return _in_threads(work, len(centers), min(_BATCH, max(len(centers) // 8, 1)), 1 if plan.is_quick else n_jobs)
 
 
 def _in_threads(work: Callable[[slice], list[LocalModel]], n: int, size: int, n_jobs: int | None) -> list[LocalModel]:
@@ -198,7 +198,7 @@ def predict_groups(
             else:
                 mean[members] = local.mean(plan, model, Z)
 
-    thread_map(work, batches(len(runs), min(_BATCH, max(len(runs) // 8, 1))), n_jobs)
+    thread_map(work, batches(len(runs), min(_BATCH, max(len(runs) // 8, 1))), 1 if plan.is_quick else n_jobs)
     return mean, variance
 
 

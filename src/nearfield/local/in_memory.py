@@ -26,7 +26,7 @@ from .neighbourhoods import MANY, TrainingSet
 from .predictor import LocalPredictor
 from .request import LocalRequest
 
-FEW_DIGITS = 3e-4  # tolerance, above which neighbours are quicker than an exact mean with one scale
+FEW_DIGITS = 6e-4  # tolerance, above which neighbours are quicker than an exact mean with one scale
 NEIGHBOURS_COST = 2e5  # operations per point, of a hundred neighbours
 
 

@@ -3,8 +3,9 @@ r"""The exact process of all data by iteration: no approximation but where the i
 .. math:: (K_{short} + \Phi \Phi' + S) \, \alpha = b
 
 is solved by conjugate gradients. Products with the short scales are sums on grids, or blocks that leave out what is too
-far apart to matter; the local process whitened block by block, and the long scales beside it, are the preconditioner:
-a few iterations do.
+far apart to matter. The local process, whitened block by block, and the long scales beside it are the preconditioner:
+some fifteen iterations do. Where one scale is not very short beside the whole map, the nodes of a coarse grid are, and
+one or two do.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.spatial.distance import cdist
 
 from ..common import memory
 from ..common.arrays import Array, like, on_host
@@ -26,8 +26,9 @@ from ..hyperparameters.request import Progress
 from ..kernels import Kernel
 from ..solvers import conjugate_gradients
 from ..solvers.conjugate_gradients import Solution
-from ..solvers.grid_products import FINEST, SHARE, SIDES_AT_ONCE, GridProduct, grid_cost, kernel_product
+from ..solvers.grid_products import FINEST, SHARE, SIDES_AT_ONCE, GridProduct, count_pairs, grid_cost, kernel_product
 from ..solvers.kernel_products import KernelProduct
+from ..solvers.node_inverse import NodeInverse, node_cost
 from .block_inverse import BlockInverse
 from .choices import MEAN_PER_POINT
 from .global_part import GlobalPart, rows_of
@@ -37,6 +38,9 @@ from .whitening import make_blocks
 CELL_POINTS, N_EARLIER = 32, 128  # of the preconditioner
 MAX_ITERATIONS = 200
 PER_FEATURE, PER_PAIR = 1e3, 75.0  # operations worth, iterations included
+PER_POINT = 3.5e4  # of these, that blocks and their iterations take per point at the least
+PER_MULTIPLICATION = 0.025  # of these, that a multiplication of the factor of nodes takes
+NODES_PER_POINT, NODES_PER_PAIR = 5e3, 15.0  # what is left per point and pair with nodes
 MOST_PAIRS = 1e10  # of points that matter to each other, counted roughly: minutes
 RESIDUAL = 1e-2  # times the root of the tolerance: the divergence of means is then a small share of it,
 QUIET = 1e-3  # where noise is no less than this share of the variance; beside less noise the same errors count more
@@ -44,7 +48,6 @@ N_SIGNS = 4  # vectors of random signs, by which traces of the inverse are known
 SIGNS_RESIDUAL = 0.01  # for these
 ROWS_PER_MEAN = 300  # over which such means are taken
 NEGLIGIBLE = 1e-3  # share of the noise, that a product may leave out
-SAMPLED, AMONG = 200, 20_000  # points whose neighbours are counted, to know the number of pairs, and among how many
 CUTOFF = 1e-10  # of the variance, below which the kernel of two points is left out
 LEFT_OUT, MOST_LEFT_OUT = 3e-4, 3e-8  # the same for a mean: times the tolerance and the share of noise, and at most
 
@@ -60,7 +63,7 @@ class System:
     Phi : ndarray of shape (n, D)
         Features of the long scales; D may be 0.
     noise : ndarray of shape (n,)
-    short_inverse : BlockInverse
+    short_inverse : BlockInverse or NodeInverse
         Close to the inverse of the matrix without long scales, `P`.
     smoothed : ndarray of shape (n, D)
         `P Phi`.
@@ -71,7 +74,7 @@ class System:
     kernel: KernelProduct | GridProduct
     Phi: Floats
     noise: Floats
-    short_inverse: BlockInverse
+    short_inverse: BlockInverse | NodeInverse
     smoothed: Floats
     inner: tuple[Floats, bool]
 
@@ -114,8 +117,7 @@ class System:
             n_sides=n_sides,
         )
         Phi = rows_of(features, X, n_jobs) if features else np.empty((n, 0))
-        blocks = make_blocks(X, CELL_POINTS, N_EARLIER, rng, n_jobs)
-        P = BlockInverse.of(kernel, X, noise, blocks, n_jobs)
+        P = _inverse(kernel, X, noise, rng, n_jobs)
         smoothed = P.product(Phi)
         return cls(product, Phi, noise, P, smoothed, cho_factor(np.eye(D) + Phi.T @ smoothed))
 
@@ -139,6 +141,15 @@ class System:
     def least_noise(self) -> float:
         """Bound from below on the eigenvalues of the matrix multiplied with; 0 where there is none."""
         return max(float(self.noise.min()) - self.kernel.left_out, 0.0)
+
+
+def _inverse(
+    kernel: Kernel, X: Floats, noise: Floats, rng: np.random.RandomState, n_jobs: int | None
+) -> BlockInverse | NodeInverse:
+    """Close to the inverse of `K + diag(noise)` for points (n, d), by nodes or block by block, whichever costs less."""
+    if PER_MULTIPLICATION * node_cost(kernel, X, noise) < PER_POINT * len(X):
+        return NodeInverse.of(kernel, X, noise, n_jobs)
+    return BlockInverse.of(kernel, X, noise, make_blocks(X, CELL_POINTS, N_EARLIER, rng, n_jobs), n_jobs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,12 +258,13 @@ def cost_of_mean(kernel: Kernel, n_long: int, data: TrainingSet) -> float:
     `kernel` has the short scales, and the long ones have `n_long` features.
     """
     n = len(data.X)
-    some, among = (data.X[:: max(n // size, 1)] for size in (SAMPLED, AMONG))
-    # By one metric: columns with other ratios of long and short scales make the estimate too large.
-    reach = float(kernel.length_scales.max()) * np.sqrt(-2 * np.log(CUTOFF))
-    pairs = float(n) ** 2 * float(np.mean(cdist(some, among, "sqeuclidean") <= reach**2))
-    pairs = min(pairs, grid_cost(kernel, data.X, max(SHARE * CUTOFF, FINEST)))
-    return (MEAN_PER_POINT + PER_FEATURE * n_long) * n + PER_PAIR * pairs if pairs <= MOST_PAIRS else np.inf
+    pairs = min(count_pairs(kernel, data.X, CUTOFF), grid_cost(kernel, data.X, max(SHARE * CUTOFF, FINEST)))
+    if pairs > MOST_PAIRS:
+        return np.inf
+    nodes = PER_MULTIPLICATION * node_cost(kernel, data.X, data.noise)
+    if nodes < PER_POINT * n:
+        return nodes + (NODES_PER_POINT + PER_FEATURE * n_long) * n + NODES_PER_PAIR * pairs
+    return (MEAN_PER_POINT + PER_FEATURE * n_long) * n + PER_PAIR * pairs
 
 
 def solve_mean(

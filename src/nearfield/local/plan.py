@@ -12,6 +12,8 @@ from ..common.types import Booleans, Integers
 from ..kernels import Kernel
 from .features import LocalFeatures
 
+FEW_FEATURES = 64  # of a model, so that most of its time is Python's
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -43,6 +45,11 @@ class Plan:
     either_side: bool = True
     count: int | None = None
     feature_speed: float = 1.0
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether a model takes a fraction of a millisecond: threads would but wait for each other's turn in Python."""
+        return self.features is not None and self.features.n_components <= FEW_FEATURES
 
     @property
     def is_exact(self) -> bool:

@@ -28,7 +28,7 @@ from .choices import Candidate
 from .ensemble import runs_of
 from .neighbourhoods import TrainingSet
 from .plan import Plan, kernel_cost
-from .references import Draw, Reference, answers_of_each, nothing_drawn, reference_within
+from .references import Draw, Reference, answers_of_each, exactly, nothing_drawn
 from .thinning import MAX_AVERAGED_COLUMNS, NeighbourhoodSample, thinned
 
 PROBES_PER_NEIGHBOURHOOD = 12
@@ -340,7 +340,7 @@ def make_neighbourhoods(
     drawn = draw_probes(data, rows, n, rng)
     seeds = rng.randint(2**31 - 1, size=len(drawn))
     directions = [uniform_in_cell(len(probes), data.X.shape[1], rng) for probes in drawn]
-    reference = reference_within(kernel, radius, data.X.shape[1], tolerance)
+    reference = partial(exactly, kernel, tolerance=tolerance)
 
     within = data.within(data.X[[probes[0] for probes in drawn]], radius)
     middle = middles_of_cells(data)
@@ -389,7 +389,7 @@ def gap_neighbourhoods(
 ) -> list[ProbeNeighbourhood]:
     """Neighbourhoods with everything within `radius` of places (m, d) away from the data; see `make_neighbourhoods`."""
     seeds = rng.randint(2**31 - 1, size=len(places))
-    reference = reference_within(kernel, radius, places.shape[1], tolerance)
+    reference = partial(exactly, kernel, tolerance=tolerance)
     noise, origin = np.array([data.typical_noise]), np.zeros((1, places.shape[1]))
     middle, within = middles_of_cells(data), data.within(places, radius)
     shortest = float(kernel.length_scales.min())

@@ -11,15 +11,13 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from ..common.types import Floats
-from ..features import taylor
 from ..kernels import Kernel
 from ..solvers.factors import Cholesky, factorise
 from .ensemble import groups_in_cache, runs_of
-from .features import LocalFeatures
 from .model import expanded, from_statistics, sums_of_each
-from .plan import Plan, kernel_cost
+from .plan import Plan
 from .quick_whitening import fill, serves
-from .thinning import MAX_AVERAGED_COLUMNS, MAX_AVERAGES, MAX_ROWS, NeighbourhoodSample
+from .thinning import NeighbourhoodSample
 
 SINGLE_FROM = 1e-5  # tolerance, from where on answers may be in single precision
 
@@ -79,26 +77,6 @@ def _whitened(
         factor.whiten(side.T, overwrite=True)
         factors.append(factor)
     return [(side[:m], side[m:]) for side in sides.astype(np.float64)], factors
-
-
-def reference_within(kernel: Kernel, radius: float, d: int, tolerance: float) -> Reference:
-    """Kernel space, or features of so high a degree that nothing is lost, whichever is cheaper."""
-    degree = int(np.ceil(1.4 * radius**2)) + 2
-    features, D = None, taylor.n_monomials(d, degree)
-    # Averages are so few that kernel space costs less than many features; it would take long to make these.
-    if kernel.n_scales == 1 and D <= MAX_ROWS and (d > MAX_AVERAGED_COLUMNS or kernel_cost(MAX_AVERAGES) > D**3):
-        features = LocalFeatures.of(kernel, (taylor.sample(d, degree),))
-    plan = Plan(kernel, None, features)
-
-    def answer(sample: NeighbourhoodSample, places: Floats, draw: Draw) -> tuple[Floats, Floats, Floats]:
-        if features is None or plan.takes_kernel_space(len(sample.X)):
-            return exactly(kernel, sample, places, draw, tolerance)
-        rows, scales = features.rows(sample.X), 1 / features.precision[:, None] ** 0.5
-        drawn = rows.T @ (scales * draw(len(rows))) + sample.noise[:, None] ** 0.5 * draw(len(sample.X))
-        whole = replace(sample, y=np.concatenate([sample.y, drawn], axis=1))
-        return *answers_of_each(plan, [(whole, places)], tolerance)[0], drawn
-
-    return answer
 
 
 def answers_of_each(

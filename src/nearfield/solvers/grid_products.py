@@ -41,9 +41,10 @@ GRID_SHARE = 0.1  # of free memory, that the nodes for one right-hand side may t
 FINEST = 1e-13  # least error of an entry that can be asked for: rounding is not far below
 PER_TILE = 5000.0  # multiplications that take as long as what a tile takes besides them
 MIN_COMPILED = 40_000  # points: with fewer, NumPy is done before loops are loaded
+MIN_THREADED = 20_000  # points: with fewer, it is done before threads have started
 SHARE = 0.01  # of an error at the edge of the kernel that a grid may make: its errors are everywhere
 FEW_CELLS = 1 << 20  # that are marked one by one
-SAMPLED, AMONG = 100, 50_000  # points whose neighbours are counted, to know the number of pairs, and among how many
+SAMPLED, AMONG = 100, 5000  # points whose neighbours are counted, to know the number of pairs, and among how many
 
 
 @dataclass(frozen=True)
@@ -225,16 +226,17 @@ class GaussianOnGrid:
     """`W` for one Gaussian of variance 1 at points (n, d), in length scales, on a grid; see the module.
 
     Values of `r` right-hand sides at the nodes are an array of shape (r, g_1, ..., g_d). Of many points, compiled loops
-    do what batches do, where Numba is installed, with the same results up to rounding.
+    do what batches do, where Numba is installed, with the same results up to rounding. See `GridProduct` for `keep`.
     """
 
-    def __init__(self, tiles: Tiles, n_jobs: int | None, keep: bool) -> None:
-        self.tiles, self.n_jobs = tiles, n_jobs
+    def __init__(self, tiles: Tiles, n_jobs: int | None, keep: bool | None) -> None:
+        self.tiles, self.n_jobs = tiles, n_jobs if len(tiles.order) >= MIN_THREADED else 1
         self.runs = memory.batches(len(tiles.first), tiles.at_once)
         many = len(tiles.order) >= MIN_COMPILED
         self.loops: Any = compiling.loops("nearfield.solvers.compiled_grid") if many else None
         make: Callable[[slice], Any] = tiles.batch if self.loops is None else tiles.run
-        self.batches: list[Any] | None = thread_map(make, self.runs, n_jobs) if keep else None
+        keep = _has_room(8.0 * tiles.within.size * tiles.rule.patch) if keep is None else keep
+        self.batches: list[Any] | None = thread_map(make, self.runs, self.n_jobs) if keep else None
 
     def spread(self, V: Floats) -> Floats:
         """`W' V` for `V` (n, r)."""
@@ -309,6 +311,11 @@ class GaussianOnGrid:
         return (self.tiles.batch if self.loops is None else self.tiles.run)(self.runs[number])
 
 
+def _has_room(n_bytes: float) -> bool:
+    """Whether factors of so many bytes are worth keeping."""
+    return n_bytes <= KEPT_SHARE * memory.available()
+
+
 def _in_three(columns: Integers, value: int) -> Integers:
     """Numbers (n, d) of up to three columns as (n, 3), with a value in columns that there are not."""
     n, d = columns.shape
@@ -364,8 +371,7 @@ class GridProduct:
         n_nodes = count_nodes(kernel, X, rule)
         memory.require(32.0 * n_nodes, f"A grid of {n_nodes:.2g} nodes", "The points lie too far apart for it.")
         self.kernel, self.low = kernel, column_range(X)[0]
-        n_bytes = 8.0 * X.size * rule.patch * kernel.n_scales
-        self.kept = n_bytes <= KEPT_SHARE * memory.available() if keep is None else keep
+        self.kept = _has_room(8.0 * X.size * rule.patch * kernel.n_scales) if keep is None else keep
         self.n, self.left_out, self.n_jobs = n, 0.0, n_jobs
         self.grids: list[GaussianOnGrid] = []
         for scales, variance in kernel.components():

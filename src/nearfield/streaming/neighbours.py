@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from ..local.centers import group_rows
 from ..local.frame import Frame
 from ..local.neighbourhoods import TrainingSet
 from ..local.probes import ProbeNeighbourhood, draw_probes, uniform_in_cell
-from ..local.references import reference_within
+from ..local.references import exactly
 from ..local.thinning import MAX_AVERAGED_COLUMNS, MAX_ROWS, NeighbourhoodSample, averaged, thinned
 from .batches import Batch, concatenated
 from .passes import Passes, Reduction, Sampled, mixed
@@ -177,7 +178,7 @@ def neighbourhood_maker(passes: Passes, sampled: Sampled, frame: Frame) -> Calla
         d = data.X.shape[1]
         drawn = draw_probes(data, rows, n, rng, n_all / len(data.X))
         directions = [uniform_in_cell(len(probes), d, rng) for probes in drawn]
-        reference = reference_within(kernel, radius, d, tolerance)
+        reference = partial(exactly, kernel, tolerance=tolerance)
         origins = data.X[[probes[0] for probes in drawn]]
         seed = int(rng.randint(2**31 - 1))
         reduction = SamplesAround(origins, [ids[probes] for probes in drawn], radius, frame, seed)
