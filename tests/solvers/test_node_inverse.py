@@ -83,7 +83,8 @@ def test_strips_change_nothing(monkeypatch, least):
 def test_nodes_that_no_point_hears_are_left_out():
     """Two crowds far apart, in a large rectangle."""
     rng = np.random.RandomState(0)
-    X = np.concatenate([rng.uniform(0, 3, (200, 2)), rng.uniform(0, 3, (200, 2)) + [300.0, 100.0]])
+    X = rng.uniform(0, 3, (400, 2))
+    X[200:] += [300.0, 100.0]
     kernel, noise = Kernel.gaussian(1.0), np.full(400, 0.1)
     inverse = NodeInverse.of(kernel, X, noise, 1)
     assert len(inverse.taken) < 1500
