@@ -39,8 +39,9 @@ from .neighbourhoods import TrainingSet
 from .one_center import OneCenterSearch, maclaurin_features
 from .plan import Plan, kernel_cost
 from .probes import ProbeNeighbourhood, cell_radius, divergences, gap_neighbourhoods, make_neighbourhoods
+from .thinning import MAX_AVERAGED_COLUMNS
 
-FEW_THREADS = 4  # more but wait for each other, since much of measuring is Python's
+FEW_THREADS = 4  # more but wait for each other, since much of measuring is Python's; so do any where rows are averaged
 FIRST = 0.25  # and as much more as the tolerance has digits: the radius that is tried first elsewhere
 FIRST_FEATURES = 300  # of what is tried first, at most: more take long to measure, and may not be needed
 UNEVEN = 1.0  # by how much neighbourhoods must be larger where they are not
@@ -122,7 +123,7 @@ class RadiusSearch(Measurements):
 
     def __init__(self, *given: Any, radius: float, make: Callable[..., list[ProbeNeighbourhood]]) -> None:
         super().__init__(*given)
-        self.n_jobs = min(n_threads(self.n_jobs), FEW_THREADS)
+        self.n_jobs = 1 if self.data.X.shape[1] <= MAX_AVERAGED_COLUMNS else min(n_threads(self.n_jobs), FEW_THREADS)
         self.radius, self.make = radius, make
         self._sizes_within: dict[float, Floats] = {}  # see `_sizes`
         self._made: dict[tuple[int, float], list[ProbeNeighbourhood]] = {}  # see `make_probed`
