@@ -41,7 +41,7 @@ def main():
     rows = []
     for name in arguments.data:
         loaded = load(name, arguments)
-        if loaded is None:
+        if loaded is None or (arguments.blocked and loaded[0].shape[1] != 2):  # blocks are those of a map
             continue
         n = min(10_000, int(0.75 * len(loaded[0])))
         split = hold_out_blocks if arguments.blocked else common.split

@@ -350,7 +350,7 @@ class RadiusSearch(Measurements):
 
     def _gap_places(self) -> Floats:
         """Some places in gaps of the data, (m, d); none where they cannot be known."""
-        n = GAPS // 2 if self.request.exact_mean else GAPS
+        n = GAPS // 2 if self.request.exact_mean and self.request.places is None else GAPS
         return self.places.in_gaps(n, self.rng) if self.make is make_neighbourhoods else self.data.X[:0]
 
     def _around_outlying(self) -> list[ProbeNeighbourhood]:
