@@ -79,12 +79,24 @@ def places(n=80):
     return np.random.RandomState(7).uniform(-2, WIDTH + 2, (n, 2))
 
 
+@pytest.fixture
+def block_by_block(monkeypatch):
+    monkeypatch.setattr(iteration, "node_cost", lambda *_: np.inf)
+
+
+@pytest.fixture
+def by_nodes(monkeypatch):
+    monkeypatch.setattr(iteration, "node_cost", lambda kernel, *_: 0.0 if kernel.n_scales == 1 else np.inf)
+
+
 # ---- the mean ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("way", ["by_nodes", "block_by_block"])
 @pytest.mark.parametrize("several", [True, False])
 @pytest.mark.parametrize("name", CASES)
-def test_the_mean_is_the_dense_solution(name, several):
+def test_the_mean_is_the_dense_solution(request, name, several, way):
+    request.getfixturevalue(way)
     data, kernel = training(k=2, several=several), whole(*CASES[name])
     inside = np.random.RandomState(7).uniform(0, WIDTH, (80, 2))
     expected = kernel(inside, data.X) @ np.linalg.solve(dense(kernel, data), data.y)
@@ -199,11 +211,6 @@ def test_products_are_those_of_the_dense_matrix(name):
 
 
 @pytest.fixture
-def block_by_block(monkeypatch):
-    monkeypatch.setattr(iteration, "node_cost", lambda *_: np.inf)
-
-
-@pytest.fixture
 def in_double(monkeypatch, block_by_block):
     monkeypatch.setattr(block_inverse, "LEAST_NOISE", np.inf)
 
@@ -218,10 +225,9 @@ def test_the_preconditioner_is_symmetric_and_positive_definite(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("nodes", [True, False])
-def test_the_preconditioner_is_close_to_the_inverse(request, name, nodes):
-    if not nodes:
-        request.getfixturevalue("block_by_block")
+@pytest.mark.parametrize("way", ["by_nodes", "block_by_block"])
+def test_the_preconditioner_is_close_to_the_inverse(request, name, way):
+    request.getfixturevalue(way)
     data, kernel = training(400), whole(*CASES[name])
     P = system_of(name, data).precondition(np.eye(400))
     root = np.linalg.cholesky(dense(kernel, data))
@@ -239,17 +245,16 @@ def test_with_all_earlier_points_the_preconditioner_is_the_inverse(monkeypatch, 
     np.testing.assert_allclose(P @ dense(kernel, data), np.eye(200), atol=1e-7)
 
 
-@pytest.mark.parametrize("nodes", [True, False])
-def test_few_iterations_do(request, nodes):
-    if not nodes:
-        request.getfixturevalue("block_by_block")
+@pytest.mark.parametrize(("way", "most"), [("by_nodes", 5), ("block_by_block", 15)])
+def test_few_iterations_do(request, way, most):
+    request.getfixturevalue(way)
     data = training()
     B = np.random.RandomState(0).standard_normal((len(data.X), 3))
     system = system_of("short and long", data)
-    assert isinstance(system.short_inverse, NodeInverse if nodes else BlockInverse)
+    assert isinstance(system.short_inverse, NodeInverse if way == "by_nodes" else BlockInverse)
     solution = system.solve(B, 1e-9)
     assert solution.converged.all()
-    assert solution.n_iterations <= (5 if nodes else 15)
+    assert solution.n_iterations <= most
     expected = np.linalg.solve(dense(whole(SHORT, True), data), B)
     np.testing.assert_allclose(solution.x, expected, atol=1e-6 * np.abs(expected).max())
 

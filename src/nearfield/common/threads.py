@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import joblib
 from threadpoolctl import ThreadpoolController
 
+FEW = 4
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -25,6 +26,11 @@ def n_threads(n_jobs: int | None) -> int:
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
         raise ValueError(f"The 'n_jobs' parameter must be None or an integer other than 0. Got {n_jobs!r}.")
     return int(n_jobs) if n_jobs > 0 else max(int(joblib.cpu_count()) + 1 + n_jobs, 1)
+
+
+def few_threads(n_jobs: int | None) -> int:
+    """The same for work of which much is Python's: more than a few threads would but wait for each other's turn."""
+    return min(n_threads(n_jobs), FEW)
 
 
 @cache

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from ..common.memory import batches
-from ..common.threads import thread_map
+from ..common.threads import few_threads, n_threads, thread_map
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from ..solvers import linalg
@@ -60,7 +60,8 @@ class BlockInverse:
         runs = [same[run] for same in by_size.values() for run in batches(len(same), BLOCKS_AT_ONCE)]
         most = max(sum(size) for size in by_size)
         quickly = fast_cells.whitener(kernel, X, noise, len(blocks), most)
-        groups = thread_map(lambda run: _whitening(kernel, X, noise, run, dtype, quickly), runs, n_jobs)
+        threads = few_threads(n_jobs) if quickly is None else n_threads(n_jobs)
+        groups = thread_map(lambda run: _whitening(kernel, X, noise, run, dtype, quickly), runs, threads)
         points = np.concatenate([group.points.ravel() for group in groups])
         sums = csr_matrix((np.ones(len(points), dtype), (points, np.arange(len(points)))), shape=(len(X), len(points)))
         return cls(groups, sums, n_jobs)

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
 from ..common import memory
-from ..common.threads import n_threads, thread_map
+from ..common.threads import few_threads, n_threads, thread_map
 from ..common.types import Booleans, Floats, Integers
 from ..features import taylor
 from ..kernels import Kernel
@@ -41,7 +41,6 @@ from .plan import Plan, kernel_cost
 from .probes import ProbeNeighbourhood, cell_radius, divergences, gap_neighbourhoods, make_neighbourhoods
 from .thinning import MAX_AVERAGED_COLUMNS
 
-FEW_THREADS = 4  # more but wait for each other, since much of measuring is Python's; so do any where rows are averaged
 FIRST = 0.25  # and as much more as the tolerance has digits: the radius that is tried first elsewhere
 FIRST_FEATURES = 300  # of what is tried first, at most: more take long to measure, and may not be needed
 UNEVEN = 1.0  # by how much neighbourhoods must be larger where they are not
@@ -123,7 +122,8 @@ class RadiusSearch(Measurements):
 
     def __init__(self, *given: Any, radius: float, make: Callable[..., list[ProbeNeighbourhood]]) -> None:
         super().__init__(*given)
-        self.n_jobs = 1 if self.data.X.shape[1] <= MAX_AVERAGED_COLUMNS else min(n_threads(self.n_jobs), FEW_THREADS)
+        # Averages are so few that hardly anything is left to do side by side.
+        self.n_jobs = 1 if self.data.X.shape[1] <= MAX_AVERAGED_COLUMNS else few_threads(self.n_jobs)
         self.radius, self.make = radius, make
         self._sizes_within: dict[float, Floats] = {}  # see `_sizes`
         self._made: dict[tuple[int, float], list[ProbeNeighbourhood]] = {}  # see `make_probed`

@@ -38,7 +38,7 @@ from .whitening import make_blocks
 CELL_POINTS, N_EARLIER = 32, 128  # of the preconditioner
 MAX_ITERATIONS = 200
 PER_FEATURE, PER_PAIR = 1e3, 75.0  # operations worth, iterations included
-PER_POINT = 3.5e4  # of these, that blocks and their iterations take per point at the least
+PER_POINT = 1.75e4  # of these, that blocks and their iterations take per point at the least
 PER_MULTIPLICATION = 0.025  # of these, that a multiplication of the factor of nodes takes
 NODES_PER_POINT, NODES_PER_PAIR = 5e3, 15.0  # what is left per point and pair with nodes
 MOST_PAIRS = 1e10  # of points that matter to each other, counted roughly: minutes

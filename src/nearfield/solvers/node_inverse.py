@@ -39,7 +39,8 @@ COARSEST, FINEST = 1e-3, 1e-12  # error of an entry
 SINGLE_UP_TO = 1e5  # times that the signal may exceed the noise in single precision,
 DOUBLE_UP_TO = CLOSENESS / FINEST  # and in double precision
 UNHEARD = 1e-3  # information on a node beside that of its prior, below which it is left out
-MIN_THREADED = 20_000  # nodes: with fewer, threads but wait for each other
+MIN_THREADED = 10_000  # nodes: with fewer, threads but wait for each other
+NOTHING = 1e-12  # beside the identity; processors take long for numbers whose products underflow
 LEAST_STRIP = 300  # nodes: factors of smaller ones are no quicker
 MOST_CELLS = 2e5  # of a length scale, in a rectangle around the data: beyond, nodes are not even counted
 KEPT_SHARE = 0.1  # of free memory, that factors may take
@@ -186,6 +187,7 @@ class _Information:
         sums[tuple(slice(skipped, skipped + size) for size in grid[inside].shape)] = grid[inside]
         steps = (rule.spacing * np.arange(1 - size, size + 1) for size in shape)
         nearness: Floats = reduce(np.multiply.outer, [np.exp(-0.5 * step**2) for step in steps])
+        nearness[nearness < _nearness_beyond(rule)] = 0.0
         nodes: Integers = np.indices(shape).reshape(d, -1)
         codes = np.ravel_multi_index(tuple(nodes), wide)
         heard = np.flatnonzero(sums.ravel()[2 * codes] > UNHEARD)
@@ -213,6 +215,7 @@ class _Information:
                 last = result[-1]
                 before = block(last.nodes, nodes)
                 before = solve_triangular(last.L, before, lower=True, overwrite_b=True, check_finite=False)
+                before[np.abs(before) < NOTHING] = 0.0
                 A -= before.T @ before
             L = cholesky(A, lower=True, overwrite_a=True, check_finite=False)
             result.append(_Strip(nodes, L, before))
@@ -240,9 +243,13 @@ def _rule(d: int, gain: float) -> Rule:
     return Rule.of(d, float(np.clip(CLOSENESS / gain, FINEST, COARSEST)))
 
 
+def _nearness_beyond(rule: Rule) -> float:
+    """Below, two nodes have nothing to do with each other: no more than a node and a point beyond its reach."""
+    return float(np.exp(-((rule.n_beyond * rule.spacing) ** 2)))
+
+
 def _reach(rule: Rule) -> int:
-    """Nodes along a column, from where on two of them have nothing to do with each other."""
-    # As far as the rule itself goes, an entry of `W` is some tenth of the error at its end, and so is this.
+    """Nodes along a column, from where on they are so."""
     return int(np.ceil(2**0.5 * rule.n_beyond))
 
 
