@@ -60,7 +60,6 @@ def local(name):
         patch.setattr(by_number, "PLACES", 64)
         for number in ("LEAST", "MOST", "GAPS"):
             patch.setattr(by_radius, number, 16)
-        if name == "exact mean":
-            patch.setattr(in_memory.FramedArrays, "prefers_exact_mean", lambda *_: True)
+        patch.setattr(in_memory.FramedArrays, "prefers_exact_mean", lambda *_: name == "exact mean")
         model = LocalGPRegressor(**kernel, noise_variance=NOISE, random_state=0, **approximation)
         return model.fit(*training())

@@ -626,7 +626,8 @@ def test_one_far_outlier(n, distance):
         model = LocalGPRegressor(**FIXED, **options).fit(X, y)
         assert_sane(model, test)
         assert divergence(model, exact, test) < (2e-3 if not options else 0.1)
-        np.testing.assert_allclose(model.predict(X[-1:]), exact.predict(X[-1:]), atol=1e-3)
+        # Less than the tolerance asks for by far: a standard deviation of the noise is 0.3.
+        np.testing.assert_allclose(model.predict(X[-1:]), exact.predict(X[-1:]), atol=2e-3)
 
 
 @pytest.mark.parametrize(("n", "length_scale"), [(60, 0.1), (60, 3.0), (60, 50.0), (1600, 0.1), (1600, 50.0)])

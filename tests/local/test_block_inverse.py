@@ -47,6 +47,16 @@ def test_in_single_precision_it_is_nearly_so():
     assert inverse_of(X, 1e-3 * noise).groups[0].columns.dtype == np.float64
 
 
+@pytest.mark.parametrize("distance", [1e6, 1e20, 1e100])
+def test_points_that_are_far_away(distance):
+    """Squares of such distances would overflow in single precision."""
+    X, noise = problem()
+    X[7], X[100], X[101] = distance, [-distance, 0.0], [-distance, 0.3]
+    expected = dense(X, noise)
+    found = inverse_of(X, noise).product(np.eye(250))
+    np.testing.assert_allclose(found, expected, atol=1e-3 * abs(expected).max())
+
+
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("kernel", [KERNEL, Kernel(np.array([[0.5, 1.0], [2.0, 3.0]]), np.array([1.0, 0.3]))])
 def test_loops_give_what_numpy_gives(kernel, single, monkeypatch):

@@ -42,3 +42,13 @@ def test_costs_grow_with_digits_and_points():
 def test_evenness():
     assert expected.evenness(np.full(7, 30)) == pytest.approx(1.0)
     assert expected.evenness(np.array([1, 1000])) < 0.01
+
+
+def test_uneven_data_take_more_trials():
+    even_data = even(3000, 2, 20.0, 0.1)
+    X = np.where(np.arange(3000)[:, None] % 4, 0.1 * even_data.X, even_data.X)
+    crowded = TrainingSet.of(X, even_data.y[:, :1], even_data.noise)
+    sizes = [data.counts(data.X[::30], expected.DENSITY_WITHIN) for data in (even_data, crowded)]
+    assert expected.evenness(sizes[0]) > 0.9 > expected.evenness(sizes[1])
+    costs = [expected.expected_cost(KERNEL, data, 1e-2) for data in (even_data, crowded)]
+    assert costs[0] < expected.FURTHER_TRIALS < costs[1]

@@ -66,7 +66,7 @@ def test_an_error_in_a_worker_reaches_the_caller(monkeypatch):
         raise RuntimeError(f"lost in {threading.current_thread().name}")
 
     gp = nf.LocalGPRegressor(
-        **GIVEN, n_scales=1, features=nf.TaylorFeatures(degree=3), radius=1.5, spacing=1.0, n_jobs=2
+        **GIVEN, n_scales=1, features=nf.TaylorFeatures(degree=12), radius=1.5, spacing=1.0, n_jobs=2
     ).fit(*data(0))
     before, limits = gp.predict(TEST), blas_threads()
     with monkeypatch.context() as patch:

@@ -24,6 +24,7 @@ from .whitening import Block
 BLOCKS_AT_ONCE = 32
 LEAST_NOISE = 1e-3  # of the variance of the kernel, from where on matrices are in single precision
 COLUMNS_AT_ONCE = 16
+FARTHEST = 1e15  # coordinate in length scales, beyond which squares overflow in single precision
 
 
 class _Blocks(NamedTuple):
@@ -110,10 +111,12 @@ def _whiten(kernel: Kernel, X: Floats, noise: Floats, points: Integers, columns:
     (p, m), dtype = columns.shape[1:], columns.dtype
     places = X[points]
     places -= places.mean(axis=1, keepdims=True)
+    is_wide = np.abs(places).max(axis=(1, 2)) > FARTHEST
+    places[is_wide] = 0.0
     K = kernel(places.astype(dtype), places.astype(dtype))
     K[:, np.arange(p), np.arange(p)] += noise[points]
     columns[:, p - m :] = np.eye(m)
-    solved = np.array([linalg.cholesky_in_place(matrix.T) for matrix in K])
+    solved = np.array([linalg.cholesky_in_place(matrix.T) for matrix in K]) & ~is_wide
     for i in np.flatnonzero(solved):
         linalg.solve_lower_rows(K[i].T, columns[i], transposed=True)
     return np.flatnonzero(~solved)

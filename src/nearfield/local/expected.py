@@ -23,6 +23,7 @@ DENSITY_WITHIN = 2.0  # length scales
 DIGITS_PER_RADIUS, DIGITS_PER_NOISE, DIGITS_PER_DENSITY = 0.63, 0.65, 0.5
 IN_GAPS = (0.3, 0.8)  # digits that gaps ask for beside them, of even data and of others
 MEASURED = 150  # neighbourhoods that a choice takes, about
+FURTHER_TRIALS = 5e8  # operations worth, that it takes where data are not even
 EVEN, FAIRLY_EVEN = 0.97, 0.9  # see `evenness`: where data are dense and even, and where they are so but for their ends
 RATIO, RICHNESS = 0.6, 1.1  # of spacing and radius, of degree and squared radius, that are seldom far from the best
 
@@ -46,7 +47,8 @@ def expected_cost(kernel: Kernel, data: TrainingSet, tolerance: float) -> float:
     n_moments = taylor.n_monomials(d, 2 * degree)
     each = min(kernel_cost(near), moments_cost(near, D, n_moments))
     measured = MEASURED * min(kernel_cost(near), moments_cost(min(near, MAX_AVERAGES), D, n_moments))
-    return float(n * each / in_cell + measured)
+    further = 0.0 if evenness(counts) > FAIRLY_EVEN else FURTHER_TRIALS
+    return float(n * each / in_cell + measured + further)
 
 
 def evenness(sizes: Any) -> float:

@@ -26,7 +26,8 @@ from .neighbourhoods import MANY, TrainingSet
 from .predictor import LocalPredictor
 from .request import LocalRequest
 
-FEW_DIGITS = 6e-4  # tolerance, above which neighbours are quicker than an exact mean with one scale
+FEW_DIGITS = 2e-3  # tolerance, above which neighbours are quicker than an exact mean with one scale
+VARIANCES_COST = 3.6e4  # operations per point, that variances and predictions take besides an exact mean
 NEIGHBOURS_COST = 2e5  # operations per point, of a hundred neighbours
 
 
@@ -133,7 +134,8 @@ class FramedArrays:
             return self._cost_of_mean < NEIGHBOURS_COST * n
         if request.tolerance > FEW_DIGITS or self.data.X.shape[1] > MAX_COLUMNS:
             return False
-        return self._cost_of_mean < expected_cost(self.kernel, self.data, request.tolerance)
+        cost = self._cost_of_mean + VARIANCES_COST * n
+        return cost < expected_cost(self.kernel, self.data, request.tolerance)
 
     def solve_mean(self, request: LocalRequest, rng: np.random.RandomState) -> ExactMean | None:
         """See `FramedData`."""
