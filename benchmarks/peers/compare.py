@@ -493,9 +493,9 @@ def draw(results, folder):
         figure, axes = plt.subplots(1, len(names), figsize=(7 * len(names), 5.4), layout="constrained", squeeze=False)
         for ax, name in zip(axes[0], names, strict=True):
             for family in dict.fromkeys(r["family"] for r in records):
-                line = sorted(
+                line = [  # in the order of settings, the dearer the later
                     (r["seconds"], max(r["kl"], 1e-9)) for r in records if (r["data"], r["family"]) == (name, family)
-                )
+                ]
                 if line:
                     width = 3 if family.startswith("nearfield") else 1.6
                     style = "o--" if "hand" in family else "o-"
