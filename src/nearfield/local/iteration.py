@@ -143,11 +143,17 @@ class System:
         return max(float(self.noise.min()) - self.kernel.left_out, 0.0)
 
 
+def _cost_of_nodes(kernel: Kernel, X: Floats, noise: Floats) -> float:
+    """Operations that a `NodeInverse` costs; infinite where blocks cost less."""
+    cost = PER_MULTIPLICATION * node_cost(kernel, X, noise)
+    return cost if cost < PER_POINT * len(X) else np.inf
+
+
 def _inverse(
     kernel: Kernel, X: Floats, noise: Floats, rng: np.random.RandomState, n_jobs: int | None
 ) -> BlockInverse | NodeInverse:
     """Close to the inverse of `K + diag(noise)` for points (n, d), by nodes or block by block, whichever costs less."""
-    if PER_MULTIPLICATION * node_cost(kernel, X, noise) < PER_POINT * len(X):
+    if np.isfinite(_cost_of_nodes(kernel, X, noise)):
         return NodeInverse.of(kernel, X, noise, n_jobs)
     return BlockInverse.of(kernel, X, noise, make_blocks(X, CELL_POINTS, N_EARLIER, rng, n_jobs), n_jobs)
 
@@ -261,8 +267,8 @@ def cost_of_mean(kernel: Kernel, n_long: int, data: TrainingSet) -> float:
     pairs = min(count_pairs(kernel, data.X, CUTOFF), grid_cost(kernel, data.X, max(SHARE * CUTOFF, FINEST)))
     if pairs > MOST_PAIRS:
         return np.inf
-    nodes = PER_MULTIPLICATION * node_cost(kernel, data.X, data.noise)
-    if nodes < PER_POINT * n:
+    nodes = _cost_of_nodes(kernel, data.X, data.noise)
+    if np.isfinite(nodes):
         return nodes + (NODES_PER_POINT + PER_FEATURE * n_long) * n + NODES_PER_PAIR * pairs
     return (MEAN_PER_POINT + PER_FEATURE * n_long) * n + PER_PAIR * pairs
 
