@@ -76,6 +76,23 @@ def test_numbers_of_columns_come_back_with_the_columns():
     assert wide.silent == (1,)
     assert wide.on_bounds[0].column == 2
     assert_allclose(screened.narrowed(wide).kernel.length_scales, [[1.0, 3.0]])
+    assert screened.narrowed(wide).on_bounds[0].column == 1
+
+
+def test_estimates_of_columns_that_are_left_out_are_left_out_too():
+    screened = Screen(np.array([0, 2]), np.array([1]), np.array([10.0, 20.0, 30.0]))
+    bounds = (OnBound("length_scale", 0, 1, 20.0, True), OnBound("noise_variance", None, None, 1e-9, False))
+    narrow = screened.narrowed(Learned(Kernel(np.ones((1, 3)), np.array([1.0])), 0.1, on_bounds=bounds))
+    assert [estimate.kind for estimate in narrow.on_bounds] == ["noise_variance"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_component_that_does_without_some_columns_is_an_answer(seed):
+    X, y = problem(120, 8, seed)
+    request = LearningRequest(ard=True, n_restarts=0)
+    learned = learn(LearningData(X, (y - y.mean())[:, None]), request, np.random.RandomState(seed))
+    assert learned.kernel.length_scales.shape[1] == 8
+    assert all(estimate.column is None or 0 <= estimate.column < 8 for estimate in learned.on_bounds)
 
 
 def test_the_report_names_columns_without_effect_and_files_keep_them(tmp_path):

@@ -44,7 +44,14 @@ class Screen:
 
     def narrowed(self, learned: Learned) -> Learned:
         """What was learnt with all columns, for those that matter."""
-        return replace(learned, kernel=_with_scales(learned.kernel, learned.kernel.length_scales[:, self.kept]))
+        number = {int(column): place for place, column in enumerate(self.kept)}
+        on_bounds = tuple(
+            replace(estimate, column=estimate.column if estimate.column is None else number[estimate.column])
+            for estimate in learned.on_bounds
+            if estimate.column is None or estimate.column in number
+        )
+        kernel = _with_scales(learned.kernel, learned.kernel.length_scales[:, self.kept])
+        return replace(learned, kernel=kernel, on_bounds=on_bounds)
 
     def widened(self, learned: Learned) -> Learned:
         """What was learnt with the columns that matter, for all."""
