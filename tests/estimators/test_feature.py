@@ -1,3 +1,4 @@
+import copy
 import pickle
 import warnings
 
@@ -11,6 +12,7 @@ from scipy.stats import multivariate_normal
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
@@ -439,8 +441,8 @@ def test_inputs_and_the_map_given_are_not_modified():
     nf.FeatureGPRegressor(feature_map, random_state=0, likelihood="features").fit(X, y, weights).predict(
         X_test, return_cov=True, include_noise=True
     )
-    for array, copy in zip(arrays, before, strict=True):
-        assert np.array_equal(array, copy)
+    for array, kept in zip(arrays, before, strict=True):
+        assert np.array_equal(array, kept)
     assert not hasattr(feature_map, "map_")
     assert feature_map.length_scale == 1.0
 
@@ -547,13 +549,48 @@ def test_duplicated_samples():
     assert np.all(np.isfinite(gp.predict(X_test, return_std=True)))
 
 
-def test_a_pickle_does_not_hold_the_training_data():
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies_and_pickles_are_the_whole_model_and_keep_its_rows(again):
+    X, y, _ = problem()
+    model = fixed(taylor(), noise="local", mean=LinearRegression()).fit(X, y)
+    other = again(model)
+    np.testing.assert_array_equal(other.loo_.mean, model.loo_.mean)
+    np.testing.assert_array_equal(other.loo_.std, model.loo_.std)
+    np.testing.assert_array_equal(other.cross_validate(3).mean, model.cross_validate(3).mean)
+
+
+def test_a_model_file_does_not_hold_the_training_data(tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.uniform(size=(5000, 2)), rng.standard_normal(5000)
-    given = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1}
+    given = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "coordinates": [1]}
     model = nf.FeatureGPRegressor(nf.FourierFeatures(20, random_state=0), **given).fit(X, y)
-    assert len(model.loo_) == 5000
-    again = pickle.dumps(nf.FeatureGPRegressor(nf.FourierFeatures(20, random_state=0), **given).fit(X, y))
-    assert len(again) < X.nbytes
+    nf.save(model, tmp_path / "model.nf")
+    assert (tmp_path / "model.nf").stat().st_size < X.nbytes
+    loaded = nf.load(tmp_path / "model.nf")
+    assert hasattr(model, "loo_")
+    assert not hasattr(loaded, "loo_")
     with pytest.raises(ValueError, match="keeps no training rows"):
-        _ = pickle.loads(again).loo_
+        loaded.cross_validate()
+
+
+@pytest.mark.parametrize("coordinates", [[2], [1, 2, 0]])
+def test_coordinates_are_columns_of_the_training_rows_too(coordinates):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 5, (400, 3))
+    y = np.sin(X[:, 2]) + (0.05 + 0.8 * (X[:, 2] > 2.5)) * rng.standard_normal(400)
+    options = {"noise": "local", "length_scale": 1.5, "random_state": 0}
+    model = fixed(MAPS["fourier, few"], coordinates=coordinates, **options).fit(X, y)
+    by_hand = fixed(MAPS["fourier, few"], **options).fit(X[:, coordinates], y)
+    assert model.noise_model_.field is not None
+    for ours, theirs in ((model.loo_, by_hand.loo_), (model.cross_validate(3), by_hand.cross_validate(3))):
+        assert_allclose(ours.mean, theirs.mean)
+        assert_allclose(ours.std, theirs.std)
+
+
+def test_rounds_of_a_mean_model_know_the_coordinates():
+    X, y, T = problem()
+    options = {"mean": LinearRegression(), "mean_rounds": 2, "random_state": 0}
+    model = fixed(nf.TaylorFeatures(12, center=[0.5]), coordinates=[1], **options).fit(X, y)
+    exact = nf.ExactGPRegressor(**FIXED, coordinates=[1], **options).fit(X, y)
+    inside = np.all(T < 1, axis=1)
+    assert_allclose(model.predict(T[inside]), exact.predict(T[inside]), atol=1e-4)

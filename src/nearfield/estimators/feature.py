@@ -42,7 +42,7 @@ from ..streaming.passes import Passes
 from ..streaming.source import Source
 from .columns import has_roles
 from .feature_functions import FeatureFunctions, has_scales
-from .probabilities import NO_ROWS
+from .probabilities import NO_ROWS, NoRowsError
 from .rotated import is_rotated, refuse_rows_of_rotated, rotated
 from .sampling import FeatureSums, rows_seen_by, take_sample
 from .twins import as_given
@@ -232,7 +232,6 @@ class FeatureGPRegressor(FeatureFunctions):
         self._rows_kept = wide, targets, weights
         self._settle_noise("tensors" if is_tensor(wide) else "")
         self._measure(wide, targets - self._offset, self._rows_kept[2])
-        self._points = None
         return self
 
     def _noise_options(self) -> tuple[str, str]:
@@ -612,24 +611,12 @@ class FeatureGPRegressor(FeatureFunctions):
 
     # ---- left out ------------------------------------------------------------------------------------------------
 
-    def __getstate__(self) -> Any:
-        state = super().__getstate__()
-        if "_rows_kept" in state:  # a pickle of a few features must not hold all data
-            state = {**state, "_rows_kept": None, "_stated_noise": None}
-            if self._mean_rows is not None:
-                state["_mean_rows"] = self._mean_rows[:0]
-        return state
-
     def _training_rows(self) -> tuple[Floats, Floats, Floats]:
         if self._rows_kept is None or is_tensor(self._rows_kept[0]):
-            raise ValueError(NO_ROWS)
+            raise NoRowsError(NO_ROWS)
         X, y, weights = self._rows_kept
-        d = self._n_inner
-        if self._trend is not None:
-            y = y + X[:, d:] @ self._trend
-        if self._mean_rows is not None:
-            y = y + self._mean_rows
-        return self._outer(X[:, :d]), y, self._noise_of(X, weights)
+        rows: Floats = self._outer(X) if self._points is None else self._points
+        return rows, y + self._known_of_training(), self._noise_of(X, weights)
 
     def _left_out_residuals(self) -> tuple[Floats, Floats]:
         noise = self._training_rows()[2]
@@ -643,9 +630,6 @@ class FeatureGPRegressor(FeatureFunctions):
             answers = of_feature_space(self._posterior, self._rows(X[chunk]) * root, targets, root)
             residuals[chunk], variances[chunk] = answers[0][:, :-1], answers[1]
         return residuals, np.maximum(variances - noise, 0.0)
-
-    def _regions(self, X: Floats) -> Floats:
-        return X
 
     def _without(self, rows: Booleans) -> tuple[Floats, Floats]:
         _, y, noise = self._training_rows()

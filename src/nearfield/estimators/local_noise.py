@@ -24,7 +24,7 @@ from ..local.noise import Learnt, Refit, settle
 from ..local.predictor import LocalPredictor
 from ..solvers.drift import Coefficients
 from .base import GPRegressor
-from .probabilities import NO_ROWS
+from .probabilities import NO_ROWS, NoRowsError
 
 
 class LearntNoise(GPRegressor):
@@ -228,7 +228,7 @@ class LearntNoise(GPRegressor):
     def _training_rows(self) -> tuple[Floats, Floats, Floats]:
         fitted = self._fitted
         if not isinstance(fitted.predictor, LocalPredictor) or fitted.predictor.n_samples == 0:
-            raise ValueError(NO_ROWS)
+            raise NoRowsError(NO_ROWS)
         data = fitted.training_set()
         noise = data.noise if self._stated_noise is None else self._stated_noise
         X: Floats = self._outer(fitted.frame.positions(data.X)) if self._points is None else self._points

@@ -21,6 +21,10 @@ from ..streaming.output import points_of
 NO_ROWS = "The model keeps no training rows, which left-out predictions need: fit it to arrays, all at once."
 
 
+class NoRowsError(ValueError, AttributeError):
+    """Left-out predictions are asked of a model without training rows: it has no attribute `loo_`."""
+
+
 class Probabilistic:
     """Predictive distributions of a regressor, for observations or for the function without noise.
 
