@@ -146,3 +146,11 @@ def test_enough_features_are_no_reason_to_warn(recwarn):
         FourierFeatures(3000, random_state=0), length_scale=2.0, signal_variance=1.0, noise_variance=0.1
     ).fit(X, y)
     assert not [w for w in recwarn if "nats" in str(w.message)]
+
+
+def test_the_draw_of_places_leaves_global_random_numbers_alone(model):
+    before = np.random.get_state()  # noqa: NPY002
+    first, second = (model.certify(places(400), n_probes=3).X for _ in range(2))
+    assert np.any(first != second)
+    for a, b in zip(before, np.random.get_state(), strict=True):  # noqa: NPY002
+        np.testing.assert_array_equal(a, b)

@@ -205,8 +205,11 @@ class PredictiveDistribution:
             result = scale * (z * (2 * stdtr(nu, z) - 1) + 2 * density * (nu + z * z) / (nu - 1) - spread)
         return result
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> Floats:
-        """Draws, (m, n_samples) or (m, k, n_samples): each place by itself, without regard to the others."""
+    def sample(self, n_samples: int = 1, random_state: Any = 0) -> Floats:
+        """Draws, (m, n_samples) or (m, k, n_samples): each place by itself, without regard to the others.
+
+        The same integer as `random_state` gives the same draws; None new ones every time.
+        """
         if not is_whole(n_samples, 0):
             raise ValueError(f"The 'n_samples' argument must be an integer of at least 0. Got {n_samples!r}.")
         rng = check_random_state(random_state)

@@ -12,6 +12,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 import joblib
+from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
 FEW = 4
@@ -20,9 +21,15 @@ Result = TypeVar("Result")
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """Count the threads that `n_jobs` asks for: None is every core, and negative numbers count back from that."""
+    """Count the threads that `n_jobs` asks for: None is every core, and negative numbers count back from that.
+
+    Where joblib shares out the cores, in its workers and under its `parallel_config`, None is what it says: one thread
+    in a worker.
+    """
     if n_jobs is None:
-        return int(joblib.cpu_count())
+        backend, asked = get_active_backend()
+        is_shared = asked is not None or bool(backend.nesting_level)
+        return int(joblib.effective_n_jobs(None) if is_shared else joblib.cpu_count())
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
         raise ValueError(f"The 'n_jobs' parameter must be None or an integer other than 0. Got {n_jobs!r}.")
     return int(n_jobs) if n_jobs > 0 else max(int(joblib.cpu_count()) + 1 + n_jobs, 1)

@@ -679,6 +679,7 @@ class JointGPRegressor(GPRegressor):
         X : array of shape (m, n_features)
         n_samples : int, default=1
         random_state : int, RandomState instance or None, default=0
+            The same integer gives the same functions; None new ones every time.
         include_noise : bool, default=False
             Draw observations instead of the latent function.
 

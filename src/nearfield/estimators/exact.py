@@ -101,7 +101,7 @@ class ExactGPRegressor(LearntJointNoise):
     time_budget : float, default=60.0
         Seconds that learning may take.
     n_jobs : int or None, default=None
-        Threads; None uses every core.
+        Threads; None uses every core, and in a worker of joblib what that leaves to it: one.
     random_state : int, RandomState instance or None, default=None
         For the random starts, and for the blocks of points on which hyperparameters are learnt beyond 1000 samples.
         None is new random numbers every time, and never NumPy's global ones.
@@ -240,7 +240,7 @@ class ExactGPRegressor(LearntJointNoise):
         return q.drift.parts(process, F, q.unknown(inner, F))
 
     def predict(
-        self, X: ArrayLike, return_std: bool = False, return_cov: bool = False, include_noise: bool = False
+        self, X: ArrayLike, return_std: bool = False, *, return_cov: bool = False, include_noise: bool = False
     ) -> Any:
         """Posterior mean, and standard deviation or covariance on request.
 

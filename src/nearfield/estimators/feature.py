@@ -103,7 +103,7 @@ class FeatureGPRegressor(FeatureFunctions):
     time_budget : float, default=60.0
         Seconds that learning may take.
     n_jobs : int or None, default=None
-        Threads; None uses every core.
+        Threads; None uses every core, and in a worker of joblib what that leaves to it: one.
     random_state : int, RandomState instance or None, default=None
         For the random starts and the blocks of points; the map has a random state of its own. None is new random
         numbers every time, and never NumPy's global ones.
@@ -422,7 +422,9 @@ class FeatureGPRegressor(FeatureFunctions):
             self._condition(statistics.nothing(self._width, len(self._offset)))
         return self
 
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = False) -> Any:
+    def predict(
+        self, X: Any, return_std: bool = False, *, return_cov: bool = False, include_noise: bool = False
+    ) -> Any:
         """Posterior mean, and standard deviation or covariance on request; see `ExactGPRegressor.predict`."""
         self._fitted_on_tensors(X)
         source = as_source(X, None, None)

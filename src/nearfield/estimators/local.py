@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..common.arrays import as_doubles, is_tensor, like
@@ -16,7 +15,7 @@ from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
 from ..common.targets import Target
 from ..common.types import Floats
-from ..common.validation import is_whole, spawn
+from ..common.validation import check_random_state, is_whole, spawn
 from ..common.warnings import warn
 from ..features import MaclaurinFeatures
 from ..hyperparameters.noise import NoiseModel
@@ -130,7 +129,7 @@ class LocalGPRegressor(LearntNoise):
     time_budget : float, default=60.0
         Seconds that learning may take.
     n_jobs : int or None, default=None
-        Threads; None uses every core.
+        Threads; None uses every core, and in a worker of joblib what that leaves to it: one.
     random_state : int, RandomState instance or None, default=None
         For the blocks that hyperparameters are learnt from, the probes, and centres that are drawn. None is new random
         numbers every time, and never NumPy's global ones.
@@ -481,7 +480,9 @@ class LocalGPRegressor(LearntNoise):
 
     # ---- prediction ----------------------------------------------------------------------------------------------
 
-    def predict(self, X: Any, return_std: bool = False, include_noise: bool = False, return_cov: bool = False) -> Any:
+    def predict(
+        self, X: Any, return_std: bool = False, *, return_cov: bool = False, include_noise: bool = False
+    ) -> Any:
         """Posterior mean, and standard deviation or covariance on request.
 
         Parameters
@@ -490,11 +491,11 @@ class LocalGPRegressor(LearntNoise):
             For a Dask collection the answers are Dask arrays, yet to be computed. `nearfield.sources.predict_to` writes
             the answers for a source to a file, instead of holding them.
         return_std : bool, default=False
-        include_noise : bool, default=False
-            The distribution of observations instead of that of the latent function: the noise variance is added.
         return_cov : bool, default=False
             The joint covariance of all places, that of the exact process: positive semidefinite, and as large as
             memory allows.
+        include_noise : bool, default=False
+            The distribution of observations instead of that of the latent function: the noise variance is added.
 
         Returns
         -------
@@ -540,7 +541,7 @@ class LocalGPRegressor(LearntNoise):
         mean = self._shaped(mean, self._known_mean(X, drift))
         return (mean, self._std(variance, include_noise)) if return_std else mean
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None, include_noise: bool = False) -> Floats:
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = False) -> Floats:
         """Draw functions from the posterior, jointly for all places: nearby places agree, across cells too.
 
         Draws have the covariance of the errors of the model's mean, which is that of the posterior up to the tolerance.
@@ -550,7 +551,8 @@ class LocalGPRegressor(LearntNoise):
         ----------
         X : array of shape (m, n_features), data frame or Source
         n_samples : int, default=1
-        random_state : int, RandomState instance or None, default=None
+        random_state : int, RandomState instance or None, default=0
+            The same integer gives the same functions; None new ones every time.
         include_noise : bool, default=False
             Draw observations instead of the latent function.
 
@@ -560,14 +562,14 @@ class LocalGPRegressor(LearntNoise):
         """
         return self.sampler(n_samples, random_state)(X, include_noise)
 
-    def sampler(self, n_samples: int = 1, random_state: Any = None, *, exact: bool = False) -> Sampler:
+    def sampler(self, n_samples: int = 1, random_state: Any = 0, *, exact: bool = False) -> Sampler:
         """Functions drawn from the posterior, which can be asked for anywhere and as often as need be.
 
         Parameters
         ----------
         n_samples : int, default=1
-        random_state : int, RandomState instance or None, default=None
-            The same integer gives the same functions.
+        random_state : int, RandomState instance or None, default=0
+            The same integer gives the same functions; None new ones every time.
         exact : bool, default=False
             Solve for each function with all data, by conjugate gradients: draws of the exact process, whatever the
             tolerance. It takes about as long as a certificate of as many places (see `certify`).
@@ -648,6 +650,7 @@ class LocalGPRegressor(LearntNoise):
         n_probes : int, default=64
             Number of them that are drawn.
         random_state : int, RandomState or None, default=None
+            For the draw; None is new random numbers every time, and never NumPy's global ones.
 
         Returns
         -------

@@ -217,14 +217,14 @@ class Sampled:
     _single_target: bool
     _draws_in_threads = False  # whether functions are evaluated by threads of their own
 
-    def sampler(self, n_samples: int = 1, random_state: Any = None) -> Sampler:
+    def sampler(self, n_samples: int = 1, random_state: Any = 0) -> Sampler:
         """Functions drawn from the posterior, which can be asked for anywhere and as often as need be.
 
         Parameters
         ----------
         n_samples : int, default=1
-        random_state : int, RandomState instance or None, default=None
-            The same integer gives the same functions.
+        random_state : int, RandomState instance or None, default=0
+            The same integer gives the same functions; None new ones every time.
 
         Returns
         -------
