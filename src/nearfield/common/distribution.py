@@ -22,6 +22,8 @@ from .validation import as_numbers, check_random_state, is_whole
 LEVELS = (0.005, 0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975, 0.995)  # at which left-out residuals are counted
 FARTHEST = 37.0  # normal scores beyond which probabilities are 0 or 1
 LARGEST = 1e150  # standardised value, whose square is still a number
+STEP = 0.15  # in normal scores, between nodes that a mean without closed form is made of
+NORMAL_REACH, T_REACH = 12.0, 3.3  # normal scores that it takes in
 STEPS = 200  # quantiles that a score without closed form is made of
 
 
@@ -106,21 +108,33 @@ class PredictiveDistribution:
     def in_units(self, units: Target) -> PredictiveDistribution:
         """Distributions of the target itself, where these are those of the target transformed.
 
-        Means and standard deviations are those of the central 99.9 %, since those of heavy tails may be infinite.
+        Means and standard deviations are those of the whole distribution where it is normal, and those of the central
+        99.9 % where it is Student's t, whose own may be infinite.
         """
         if units.is_identity:
             return self
-        nodes = np.linspace(-3.3, 3.3, 67)
-        weights = np.exp(-0.5 * nodes**2)
-        weights /= weights.sum()
-        first, second = np.zeros(self.mean.shape), np.zeros(self.mean.shape)
-        middle = units.inverse(self.mean)
-        for z, weight in zip(self._standard_quantiles(ndtr(nodes)), weights, strict=True):
-            excess = units.inverse(self.mean + self.scale * z) - middle
-            first += weight * excess
-            second += weight * excess**2
-        std = np.sqrt(np.maximum(second - first**2, 0.0))
-        return replace(self, mean=middle + first, std=std, location=self.mean, units=units)
+        is_normal = np.isinf(self.dof)
+        if is_normal and self.calibration is None and units.is_log:
+            mean, std = units.lognormal_moments(self.mean, self.scale)
+        else:
+            mean, std = self._moments_in(units, NORMAL_REACH if is_normal else T_REACH)
+        return replace(self, mean=mean, std=std, location=self.mean, units=units)
+
+    def _moments_in(self, units: Target, reach: float) -> tuple[Floats, Floats]:
+        """Means and standard deviations of the target between two normal scores, by the trapezoidal rule."""
+        middle, steps = units.inverse(self.mean), STEP * np.arange(1, round(reach / STEP) + 1)
+        first, second, total = np.zeros(self.mean.shape), np.zeros(self.mean.shape), 1.0
+        for side in (steps, -steps):
+            excess = np.zeros(self.mean.shape)
+            for z, weight in zip(self._of_scores(side), np.exp(-0.5 * side**2), strict=True):
+                with np.errstate(all="ignore"):  # a transformer may have no number for what is beyond its range
+                    value = np.clip(units.inverse(self.mean + self.scale * z) - middle, -LARGEST, LARGEST)
+                excess = np.where(np.isnan(value), excess, value)
+                first += weight * excess
+                second += weight * excess**2
+                total += weight
+        first, second = first / total, second / total
+        return middle + first, np.sqrt(np.maximum(second - first**2, 0.0))
 
     @property
     def _middle(self) -> Floats:
@@ -129,14 +143,12 @@ class PredictiveDistribution:
     def _from_inner(self, values: Floats) -> Floats:
         return values if self.units is None else self.units.inverse(values)
 
-    def _standard_quantiles(self, levels: Floats) -> Floats:
-        """Quantiles of the standardised distribution."""
-        if self.calibration is None:
-            z: Floats = ndtri(levels) if np.isinf(self.dof) else stdtrit(self.dof, levels)
-        else:
-            scores = self.calibration.to_stated(ndtri(levels))
-            z = scores if np.isinf(self.dof) else stdtrit(self.dof, ndtr(scores))
-        return z
+    def _of_scores(self, scores: Floats) -> Floats:
+        """Quantiles of the standardised distribution, for probabilities given by their normal scores."""
+        if self.calibration is not None:
+            scores = self.calibration.to_stated(scores)
+        result: Floats = scores if np.isinf(self.dof) else stdtrit(self.dof, ndtr(scores))
+        return result
 
     @staticmethod
     def joined(parts: Sequence[PredictiveDistribution]) -> PredictiveDistribution:
@@ -168,7 +180,7 @@ class PredictiveDistribution:
     def ppf(self, q: ArrayLike) -> Floats:
         """Quantiles, each of the shape of `mean`; for several probabilities (Q,), one more axis at the end."""
         levels = check_quantiles(q)
-        z = self._standard_quantiles(levels)
+        z = self._of_scores(ndtri(levels))
         result = self._from_inner(self._middle[..., None] + self.scale[..., None] * z)
         return result[..., 0] if levels.ndim == 0 else result
 
@@ -217,7 +229,7 @@ class PredictiveDistribution:
         if self.calibration is None:
             z = rng.standard_normal(shape) if np.isinf(self.dof) else rng.standard_t(self.dof, shape)
         else:
-            z = self._standard_quantiles(ndtr(rng.standard_normal(shape)))
+            z = self._of_scores(rng.standard_normal(shape))
         return self._from_inner(self._middle[..., None] + self.scale[..., None] * z)
 
     def above(self, threshold: ArrayLike) -> Floats:

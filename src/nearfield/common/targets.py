@@ -41,6 +41,11 @@ class Target:
         """Whether targets are taken as they are."""
         return self.kind == "identity"
 
+    @property
+    def is_log(self) -> bool:
+        """Whether the transformation is a logarithm."""
+        return self.kind == "log" or (self.kind == "boxcox" and self.power == 0)
+
     def forward(self, y: Floats) -> Floats:
         """Transformed values; minus infinity below what can be transformed."""
         y = np.asarray(y, dtype=np.float64)
@@ -79,6 +84,12 @@ class Target:
                 t = _inverse_yeo_johnson(z, self.power)
             result: Floats = np.clip(t * self.unit, -LARGEST, LARGEST)
         return result
+
+    def lognormal_moments(self, mean: Floats, std: Floats) -> tuple[Floats, Floats]:
+        """Means and standard deviations of targets whose logarithms are normal with these."""
+        with np.errstate(over="ignore"):
+            middle = self.unit * np.exp(mean + 0.5 * std**2)
+            return np.minimum(middle, LARGEST), np.minimum(middle * np.sqrt(np.expm1(std**2)), LARGEST)
 
     def log_derivative(self, y: Floats) -> Floats:
         """Logarithm of the derivative of `forward`; minus infinity below what can be transformed."""
