@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-pythons test-wheel coverage mutants fuzz soak check format bench docs reproduce clean
+.PHONY: help demo test test-oldest test-pythons test-wheel coverage mutants fuzz zoo soak check format bench docs reproduce clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -22,6 +22,10 @@ $(VENV)/.dev-installed: $(VENV)/.test-installed
 
 $(VENV)/.mutants-installed: $(VENV)/.test-installed
 	$(BIN)/python -m pip install --quiet --editable '.[mutants]'
+	@touch $@
+
+$(VENV)/.zoo-installed: $(VENV)/.test-installed
+	$(BIN)/python -m pip install --quiet --editable '.[zoo]'
 	@touch $@
 
 $(VENV)/.demo-installed: pyproject.toml | $(BIN)/python
@@ -95,6 +99,9 @@ reproduce: $(VENV)/.reproduce-installed  ## the paper, figure by figure, into re
 fuzz: $(VENV)/.test-installed  ## the properties with many examples, then altered files by the ten thousand (half an hour)
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest tests/properties tests/reliability/test_interrupts.py
 	for target in models texts parquet commands; do $(BIN)/python -m fuzz.$$target || exit 1; done
+
+zoo: $(VENV)/.zoo-installed  ## the defaults on a thousand tables of R (ARGS='--sample 40' for two minutes of it)
+	$(BIN)/python -m fuzz.zoo $(ARGS)
 
 soak: $(VENV)/.test-installed  ## an hour of random fits: no failure, and no growth in memory
 	$(BIN)/python -m fuzz.soak --minutes 60
