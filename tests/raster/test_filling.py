@@ -115,6 +115,21 @@ def test_a_stack_in_time_learns_once_and_bands_learn_each():
     assert "predicting" in learnt["time"]
 
 
+@pytest.mark.parametrize("stated", [False, True])
+def test_noise_of_each_slice_is_looked_at_unless_it_is_stated(stated):
+    """A later slice is noisy in its western half, and that is where its noise is; the first is noisy nowhere."""
+    rng = np.random.default_rng(0)
+    y, x = np.arange(25.0), np.arange(25.0)
+    values = field(y[:, None], x) + 0.1 * rng.standard_normal((2, 25, 25))
+    values[1, :, :12] += 1.2 * rng.standard_normal((25, 12))
+    values[0, ::7, ::5] = values[1, ::5, ::3] = np.nan
+    series = xr.DataArray(values, {"time": [0, 1], "y": y, "x": x})
+    model = nf.ExactGPRegressor(n_restarts=0, noise="auto", random_state=0)
+    given = {"noise_variance": 0.01} if stated else {}
+    std = series.nearfield.fill(True, include_noise=True, model=model, **given)["std"].values[1, ::5, ::3]
+    assert (np.median(std[:, :4]) > 3 * np.median(std[:, 4:])) == (not stated)
+
+
 def test_time_as_a_dimension_of_the_field():
     stacked = stack()
     stacked[1] = np.nan  # clouds all over

@@ -78,6 +78,7 @@ class GPRegressor(
     _sphere: Sphere | None = None  # how columns are places on the earth
     _rotation: Floats | None = None  # directions (d, d) of the axes that the kernel sees
     _box: Floats | None = None  # where the data are
+    _is_noise_of_others = False  # whether the noise variance given was learnt from other data like these
     _is_host_of_tensors = False  # whether tensors were given, and arrays on the host are computed with
 
     def __init__(
@@ -423,6 +424,10 @@ class GPRegressor(
                 f"Got {value!r}. Noise that differs from sample to sample goes into fit's sample_weight."
             )
         return float(value)
+
+    def _knows_noise(self) -> bool:
+        """Whether who gave the noise variance knows the noise, so that "auto" has nothing to find out of it."""
+        return self._check_noise() is not None and not self._is_noise_of_others
 
     def _described(self, report: Report) -> Report:
         """A report that names the columns of the length scales, and their ranges, as users see them."""

@@ -51,7 +51,7 @@ class LearntJointNoise(JointGPRegressor):
                 name = "noise" if noise == "local" else "likelihood"
                 raise ValueError(f"{describe(self, name)} must be left as it is for {refused}.")
             return
-        if self.noise_variance is not None:  # who gives the noise knows it
+        if self._knows_noise():
             noise = "constant" if noise == "auto" else noise
             likelihood = "gaussian" if likelihood == "auto" else likelihood
         if noise == "constant" and likelihood == "gaussian":

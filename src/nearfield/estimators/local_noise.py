@@ -93,7 +93,7 @@ class LearntNoise(GPRegressor):
                 if value not in ("auto", usual):
                     raise ValueError(f"{describe(self, name)} must be 'auto' or {usual!r} for {_rows_of(data)}.")
             return "constant", "gaussian"
-        if self._check_noise() is not None:  # who gives the noise knows it
+        if self._knows_noise():
             noise = "constant" if noise == "auto" else noise
             likelihood = "gaussian" if likelihood == "auto" else likelihood
         return noise, likelihood

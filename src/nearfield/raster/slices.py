@@ -87,6 +87,7 @@ class Filler:
         seen = ~gaps.ravel()
         X, y = columns.X[seen], values.ravel()[seen]
         fitted = clone(self.regressor).set_params(**learnt)
+        fitted._is_noise_of_others = self.regressor.noise_variance is None
         fitted.set_params(metric="sphere" if columns.on_earth else "euclidean")
         if columns.has_time and len(columns.names) > 1 and fitted.length_scale is None:
             fitted.set_params(ard=True)  # days and lengths share no scale
