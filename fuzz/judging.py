@@ -1,7 +1,7 @@
 """One data set, fitted with the defaults: what came of it, in figures, and what is wrong with them.
 
 `measure` fits and predicts; `judge` names what fails, from the figures alone, so that figures of an earlier version
-can be judged again. The failures, and how much chance is allowed:
+can be judged again. The failures, and how much chance is allowed, for which rows that are equal count once:
 
 crash
     Any exception but a refusal. A refusal is a `ValueError` that the library itself raises, in one line.
@@ -75,8 +75,12 @@ def measure(case: Case, beside: str = "", make: Callable[..., Any] = nf.LocalGPR
         "n": len(case.y),
         "m": len(case.y_test),
         "d": case.X.shape[1],
+        "distinct": [
+            len(np.unique(np.column_stack(rows), axis=0)) for rows in ((case.X, case.y), (case.X_test, case.y_test))
+        ],
         "common": float(np.unique(case.y, return_counts=True)[1].max() / len(case.y)),
         "spread": float(np.std(case.y)),
+        "mse_of_mean": float(np.mean((case.y_test - case.y.mean()) ** 2)),
     }
     began = time.process_time()
     with warnings.catch_warnings(record=True) as said:
@@ -111,29 +115,31 @@ def judge(figures: Figures) -> list[str]:
     if not figures["finite"]:
         return ["not finite"]
     failures = []
-    if figures["mse"] - figures["mse_of_mean"] > ERRORS * min(figures["mse_errors"]):
+    errors = ERRORS * (figures["m"] / figures["distinct"][1]) ** 0.5
+    if figures["mse"] - figures["mse_of_mean"] > errors * min(figures["mse_errors"]):
         failures.append(f"worse than the mean: {figures['rmse'] / figures['mse_of_mean'] ** 0.5:.3g} of its RMSE")
     if "nll_of_normal" in figures:
         worse = figures["nll"] - figures["nll_of_normal"]
-        if not worse <= max(EXTRA_NLL, ERRORS * min(figures["nll_errors"])):
+        if not worse <= max(EXTRA_NLL, errors * min(figures["nll_errors"])):
             failures.append(f"NLL: {figures['nll']:.3g}, of a normal {figures['nll_of_normal']:.3g}")
-    fewest, most = limits(figures["n"], figures["m"])
-    if figures["inside"] < fewest:
-        failures.append(f"covers too little: {100 * figures['inside'] / figures['m']:.1f} %")
+    least, most = limits(*figures["distinct"])
+    inside, inside_half = (figures[key] / figures["m"] for key in ("inside", "inside_half"))
+    if inside < least:
+        failures.append(f"covers too little: {100 * inside:.1f} %, chance leaves {100 * least:.1f} %")
     wide = figures["common"] <= COMMON and figures["width"] > NARROW * figures["spread"]
-    if wide and figures["inside_half"] > most:
-        failures.append(f"too wide: half of it covers {100 * figures['inside_half'] / figures['m']:.1f} %")
+    if wide and inside_half > most:
+        failures.append(f"too wide: half of it covers {100 * inside_half:.1f} %")
     if "exact" in figures:
         allowed = BESIDE_EXACT * figures["exact"] + ROUNDING * figures["spread"]
-        if figures["mse"] - allowed**2 > ERRORS * min(figures["exact_errors"]):
+        if figures["mse"] - allowed**2 > errors * min(figures["exact_errors"]):
             failures.append(f"far from exact: RMSE {figures['rmse']:.3g}, exact {figures['exact']:.3g}")
     return failures
 
 
-def limits(n: int, m: int) -> tuple[int, int]:
-    """Fewest and most of m rows inside intervals whose level was learnt from n."""
+def limits(n: int, m: int) -> tuple[float, float]:
+    """Least and most share of m rows inside intervals whose level was learnt from n."""
     inside = betabinom(m, LEVEL * (n + 1), (1 - LEVEL) * (n + 1))
-    return int(inside.ppf(CHANCE)), int(inside.ppf(1 - CHANCE))
+    return float(inside.ppf(CHANCE)) / m, float(inside.ppf(1 - CHANCE)) / m
 
 
 def kind(failure: str) -> str:
@@ -153,7 +159,6 @@ def _of_answers(case: Case, mean: Any, std: Any, low: Any, high: Any, density: A
     figures |= {
         "rmse": float(np.sqrt(ours.mean())),
         "mse": float(ours.mean()),
-        "mse_of_mean": float(of_mean.mean()),
         "mse_errors": [_error(ours - of_mean), _error(of_mean)],
         "nll": float(-density.mean()),
         "inside": int(((y >= low) & (y <= high)).sum()),
