@@ -34,13 +34,14 @@ import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import betabinom, norm
 
 import nearfield as nf
+
+from .runner import describe, is_library
 
 LEVEL = 0.95
 CHANCE = 5e-4  # of a coverage beyond its limit, on either side
@@ -174,11 +175,9 @@ def _of_answers(case: Case, mean: Any, std: Any, low: Any, high: Any, density: A
 
 def _of_error(error: Exception) -> dict[str, Any]:
     """What was raised, where, and whether it is a refusal: the library's own ValueError, in one line."""
-    frames = traceback.extract_tb(error.__traceback__)
-    inside = [f for f in frames if "nearfield" in Path(f.filename).parts]
-    refused = type(error) is ValueError and frames[-1] in inside and "\n" not in str(error)
-    place = f"{Path(inside[-1].filename).name}:{inside[-1].lineno}" if inside else "elsewhere"
-    return {"error": f"{type(error).__name__} at {place}: {str(error)[:200]}", "refused": refused}
+    own = is_library(traceback.extract_tb(error.__traceback__)[-1])
+    refused = own and type(error) is ValueError and "\n" not in str(error)
+    return {"error": f"{describe(error)}: {str(error)[:200]}", "refused": refused}
 
 
 def _other(name: str, ard: bool) -> Any:

@@ -8,6 +8,7 @@ else the machine does; a child that hangs is ended after ten times that on the c
 from __future__ import annotations
 
 import argparse
+import contextlib
 import faulthandler
 import json
 import os
@@ -16,6 +17,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -194,7 +196,8 @@ class _Child:
 
     def __init__(self, module: str, limit: float) -> None:
         command = [sys.executable, "-m", module, "--child", "--limit", str(limit)]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self._words = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._words}
         self._process = subprocess.Popen(command, text=True, env={**os.environ, **ONE_THREAD}, **pipes)
         self.alive = True
 
@@ -204,15 +207,19 @@ class _Child:
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.communicate()
+        self._words.close()
 
     def ask(self, name: str) -> Figures:
         process, began = self._process, time.monotonic()
-        print(name, file=process.stdin, flush=True)
+        with contextlib.suppress(BrokenPipeError):  # it has died already, and does not answer
+            print(name, file=process.stdin, flush=True)
         answer = process.stdout.readline()
         if answer:
             return json.loads(answer)
         self.alive = False
-        code, words = process.wait(), process.stderr.read()
+        code = process.wait()
+        self._words.seek(0)
+        words = self._words.read()
         late = code == -signal.SIGXCPU or "Timeout" in words
         ended = "no answer in time" if late else f"the process ended with {code}: {words[-300:]}"
         return {"name": name, "ended": ended, "seconds": time.monotonic() - began}

@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import nearfield
+
 from .watch import Memory, Watch
 
 SECONDS = 60  # a file
@@ -130,9 +132,14 @@ def run_here(target: Target, folder: Path, seed: int, numbers: Sequence[int], wa
 
 def describe(error: BaseException) -> str:
     """Kind of an error and the place of the library that it came from, to tell defects apart."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if "nearfield" in f.filename]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if is_library(f)]
     place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "elsewhere"
     return f"{type(error).__name__} at {place}"
+
+
+def is_library(frame: traceback.FrameSummary) -> bool:
+    """Whether a line is one of the library's own."""
+    return Path(nearfield.__file__).parent in Path(frame.filename).parents
 
 
 def require_sentence(error: BaseException, path: Path) -> None:
