@@ -53,3 +53,19 @@ def test_chunks_follow_the_working_memory(monkeypatch):
         assert memory.rows_per_chunk(2**10, 10**6) == 2**18  # an eighth of what is free
         monkeypatch.setattr(memory, "available", lambda: 0)
         assert memory.rows_per_chunk(2**10, 10**6) == 2**14  # small work is tried in any case
+
+
+def test_recent_values_take_at_most_so_many_bytes():
+    recent, made = memory.Recent(100), []
+
+    def get(key, n_bytes=40):
+        return recent.get(key, lambda: made.append(key) or key, lambda _: n_bytes)
+
+    assert [get(key) for key in "abacad"] == list("abacad")
+    assert made == list("abcd")  # "a" stayed, as the one asked for again and again
+    assert get("b") == "b"
+    assert made == list("abcdb")
+    assert get("large", 101) == "large"
+    assert recent.n_bytes == 0  # nothing but what is too large was left
+    assert get("a") == "a"
+    assert recent.n_bytes == 40

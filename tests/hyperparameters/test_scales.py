@@ -1,6 +1,8 @@
 """How many length scales: found where they are, and not where they are not."""
 
 import copy
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 
@@ -122,14 +124,33 @@ def test_models_are_kept_where_there_is_room(monkeypatch):
     frugal = copy.deepcopy(model)
     assert model.report_.least_neighbours > 0
     expected = model.predict(X[:300] + 0.01, return_std=True)
-    kept = dict(model._predictor.kept)
+    kept = dict(model._predictor.kept._models)
     assert len(kept) > 10
     model.predict(X[:300] + 0.01)
-    assert all(model._predictor.kept[i] is cell for i, cell in kept.items())
+    assert all(model._predictor.kept.get(i) is cell for i, cell in kept.items())
+    assert model._predictor.kept.n_bytes == sum(cell.n_bytes for cell in kept.values())
     monkeypatch.setattr("nearfield.common.memory.available", lambda: 2**20)
     for found, wanted in zip(frugal.predict(X[:300] + 0.01, return_std=True), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-10)
     assert len(frugal._predictor.kept) < len(kept)
+
+
+def test_threads_may_predict_with_one_model():
+    X, y = problem([0.3, 0.9, 8.0], n=3000)
+    given = {"length_scale": [0.3, 0.9, 8.0], "signal_variance": [1.0] * 3, "noise_variance": 0.05, "n_scales": 3}
+    model = nf.LocalGPRegressor(**given, tolerance=0.05, random_state=0, n_jobs=1).fit(X, y)
+    parts = [X[i::40][:25] + 0.01 for i in range(40)]
+    expected = [copy.deepcopy(model).predict(part, return_std=True) for part in parts[:3]]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda part: model.predict(part, return_std=True), parts))
+    finally:
+        sys.setswitchinterval(interval)
+    np.testing.assert_allclose(found[:3], expected, rtol=1e-9)
+    kept = model._predictor.kept
+    assert kept.n_bytes == sum(cell.n_bytes for cell in kept._models.values())
 
 
 def test_far_from_all_data_the_prior_is_the_answer():

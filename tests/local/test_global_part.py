@@ -71,6 +71,17 @@ def test_long_and_short_together_are_the_exact_process(k):
     np.testing.assert_allclose(variance, expected_variance, atol=1e-6)
 
 
+@pytest.mark.parametrize("variance", [1e7, 1e8])
+def test_long_scales_of_large_variance(variance):
+    """Trends learn such variances, beside which single precision has no digits left."""
+    kernel = Kernel(np.array([[0.5], [5.0]]), np.array([0.8, variance]))
+    data, X = training(), places()
+    data = replace(data, y=data.y + np.sqrt(variance) * np.sin(data.X[:, :1] / 4))
+    (mean, var), (expected, expected_var) = assembled(fit(data, kernel, 1e-3), data, X), exact(data, X, kernel)
+    kl = metrics.kl_divergence(mean[:, 0], var + NOISE, expected[:, 0], expected_var + NOISE)
+    assert kl.mean() < 1e-5
+
+
 def test_with_noise_of_several_sizes():
     noise = np.random.RandomState(3).uniform(0.01, 2.0, 800)
     data, X = training(noise=noise), places()

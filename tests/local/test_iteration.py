@@ -1,10 +1,12 @@
 """The exact process by iteration against dense solutions."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from nearfield.common.errors import OutOfReachError
 from nearfield.features.domain import DomainFeatures
 from nearfield.kernels import Kernel
 from nearfield.local import block_inverse, iteration
@@ -190,6 +192,47 @@ def test_too_many_iterations_are_out_of_reach(monkeypatch):
     assert mean_of("short", training()) is None
 
 
+def test_what_has_not_converged_is_refused(monkeypatch, block_by_block):
+    monkeypatch.setattr(iteration, "MAX_ITERATIONS", 1)
+    monkeypatch.setattr(iteration, "N_EARLIER", 2)
+    system, y = system_of("short", training()), training().y
+    with pytest.raises(OutOfReachError, match=r"700 samples is out of reach: 1 iterations .* where 1.0e-06 is needed"):
+        system.solve(y, 1e-6)
+    reached = system.attempt(y, 1e-6).relative_residuals.max()
+    assert 1e-6 < reached < 1
+    np.testing.assert_array_equal(system.solve(y, 1e-6, at_most=1.01 * reached), system.attempt(y, 1e-6).x)
+
+
+def test_other_errors_are_not_taken_for_too_many_pairs(monkeypatch):
+    def fails(*_):
+        raise ValueError("a mistake")
+
+    monkeypatch.setattr(iteration, "_inverse", fails)
+    with pytest.raises(ValueError, match="a mistake"):
+        mean_of("short", training(100))
+
+
+def test_the_mean_of_targets_far_larger_than_the_prior():
+    """Residuals are shares of the targets: what is left of them is held against the noise."""
+    data = training(several=False)
+    data = replace(data, y=data.y + 1e4 * np.cos(data.X[:, :1] / 9))
+    kernel, inside = whole(SHORT, True), np.random.RandomState(7).uniform(0, WIDTH, (80, 2))
+    found = mean_of("short and long", data, 1e-3)(inside)
+    expected = kernel(inside, data.X) @ np.linalg.solve(dense(kernel, data), data.y)
+    assert np.mean((found - expected)[:, 0] ** 2) / (2 * 0.04) < 1e-4  # nats, of which 1e-3 are tolerated
+
+
+@pytest.mark.parametrize("way", ["by_nodes", "block_by_block"])
+def test_long_scales_of_large_variance_converge(request, way):
+    request.getfixturevalue(way)
+    data, (found,) = training(several=False), features()
+    system = System.of(SHORT, (replace(found, variance=1e7),), data.X, data.noise, np.random.RandomState(0), 1)
+    y = data.y + 3e3 * np.cos(data.X[:, :1] / 9)
+    solution = system.attempt(y, 1e-9)
+    assert solution.converged.all()
+    assert solution.n_iterations <= 10
+
+
 def test_too_little_memory_is_out_of_reach(monkeypatch):
     monkeypatch.setattr(iteration.memory, "available", lambda: 1000)
     assert mean_of("short", training()) is None
@@ -252,7 +295,7 @@ def test_few_iterations_do(request, way, most):
     B = np.random.RandomState(0).standard_normal((len(data.X), 3))
     system = system_of("short and long", data)
     assert isinstance(system.short_inverse, NodeInverse if way == "by_nodes" else BlockInverse)
-    solution = system.solve(B, 1e-9)
+    solution = system.attempt(B, 1e-9)
     assert solution.converged.all()
     assert solution.n_iterations <= most
     expected = np.linalg.solve(dense(whole(SHORT, True), data), B)

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from scipy.linalg import LinAlgError
 
+from nearfield import metrics
 from nearfield.kernels import Kernel
 from nearfield.local import references
 from nearfield.local.references import exactly, nothing_drawn
 from nearfield.local.thinning import NeighbourhoodSample
+from nearfield.solvers.kernel_space import KernelSpace
 
 
 def neighbourhood(noise):
@@ -34,3 +36,16 @@ def test_answers_are_those_of_a_dense_solve(fails, monkeypatch):
     limit = 1e-9 if fails else 1e-3
     np.testing.assert_allclose(mean, k.T @ np.linalg.solve(K, sample.y), atol=limit)
     np.testing.assert_allclose(variance, 1 - np.sum(k * np.linalg.solve(K, k), axis=0), atol=limit)
+
+
+def test_rounding_is_a_small_share_of_the_tolerance():
+    """Many points that say much of each other, and little noise: more digits are lost than the noise alone tells."""
+    rng, kernel, noise, tolerance = np.random.RandomState(0), Kernel.gaussian(1.0), 1e-3, 1e-5
+    X, places = rng.uniform(-3, 3, (1200, 2)), rng.uniform(-1, 1, (20, 2))
+    y = np.sin(2 * X[:, :1]) + noise**0.5 * rng.standard_normal((1200, 1))
+    sample = NeighbourhoodSample.of(X, y, np.full(1200, noise))
+    mean, variance, _ = exactly(kernel, sample, places, nothing_drawn, tolerance)
+    exact = KernelSpace.from_points(kernel, X, sample.y, sample.noise)
+    expected, expected_variance = exact.mean_and_variance(places)
+    kl = metrics.kl_divergence(mean[:, 0], variance + noise, expected[:, 0], expected_variance + noise)
+    assert kl.mean() < 0.1 * tolerance

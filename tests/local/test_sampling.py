@@ -1,13 +1,18 @@
 """Many targets at once: the same answers as one by one, and as by refitting."""
 
+import warnings
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from nearfield import LocalGPRegressor, TaylorFeatures
-from nearfield.local import fast, many_targets, model, sampling
+from nearfield.common.errors import OutOfReachError
+from nearfield.local import covariance, fast, in_memory, iteration, many_targets, model, sampling
 from nearfield.local.sampling import draw, for_targets
+
+from ..small import exact_up_to
 
 SETTINGS = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "random_state": 0}
 KINDS = {
@@ -112,3 +117,44 @@ def test_variances_are_there_with_many_targets_too(blend):
     many, single = (model._fitted.predict_all(at, True, blend) for model in models)
     np.testing.assert_allclose(many[1], single[1], rtol=1e-9)
     np.testing.assert_allclose(many[0][:, 0], single[0][:, 0], atol=1e-9)
+
+
+@pytest.fixture
+def not_converging(monkeypatch):
+    monkeypatch.setattr(iteration, "MAX_ITERATIONS", 1)
+    monkeypatch.setattr(iteration, "N_EARLIER", 2)
+    monkeypatch.setattr(iteration, "node_cost", lambda *_: np.inf)
+
+
+@pytest.mark.usefixtures("not_converging")
+def test_what_has_not_converged_is_refused(monkeypatch):
+    given = fitted("moments")
+    with pytest.raises(OutOfReachError, match="900 samples is out of reach"):
+        draw(given, 5, range(4), 1, exact=True)
+    monkeypatch.setattr(covariance, "DENSE_UP_TO", 100)
+    at = given.frame.points(places()[:5])
+    conditioning = covariance.Conditioning.near(given.frame.kernel, given.training_set(), at, 1, None)
+    with pytest.raises(OutOfReachError, match="is out of reach"):
+        covariance.covariance(conditioning, at, 1)
+
+
+def test_an_exact_mean_that_is_lost_is_told_of(monkeypatch, request):
+    rng = np.random.RandomState(1)
+    X = rng.uniform(0, 9, (700, 2))
+    y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(700)
+    kernel = {"length_scale": [0.3, 1.1, 15.0], "signal_variance": [0.3, 1.0, 2.0], "noise_variance": 0.1}
+    with exact_up_to(0), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(in_memory.FramedArrays, "prefers_exact_mean", lambda *_: True)
+        model = LocalGPRegressor(**kernel, random_state=0).fit(X[:600], y[:600])
+    assert model.report_.exact_mean
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert deepcopy(model).partial_fit(X[600:], y[600:]).report_.exact_mean
+    request.getfixturevalue("not_converging")
+    with pytest.warns(UserWarning, match="exact mean could not be solved for again"):
+        model.partial_fit(X[600:], y[600:])
+    report = model.report_
+    assert not report.exact_mean
+    assert report.divergence is None
+    assert report.tolerance_met is None
+    assert "exact" not in str(report)

@@ -1,5 +1,6 @@
 """Whitening block by block against the dense inverse."""
 
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -165,3 +166,13 @@ def test_threads_change_nothing():
     (gram, log_determinant), (gram_2, log_determinant_2) = (sums(X, noise, alone, n_jobs=n_jobs) for n_jobs in (1, 2))
     np.testing.assert_array_equal(gram, gram_2)
     assert log_determinant == log_determinant_2
+
+
+def test_cells_that_single_precision_cannot_factorise_are_in_double():
+    X = points(200, width=0.5)
+    (block,) = blocks_of(X, cell_points=200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing is added to the diagonal
+        found = block.factor(KERNEL, X, np.full(200, 1e-7), single=True).lower
+    np.testing.assert_array_equal(found, block.factor(KERNEL, X, np.full(200, 1e-7)).lower)
+    assert block.factor(KERNEL, X, np.full(200, 0.1), single=True).lower.dtype == np.float32

@@ -6,9 +6,11 @@ import math
 import os
 import sys
 import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import sklearn
@@ -24,6 +26,8 @@ CHUNK_SHARE = 0.125  # of what is free, that one chunk may take: there may be se
 BATCH_SHARE = 0.04  # of what is free on a device, that the largest array of one batch may take
 SMALL = 1 << 24  # bytes for which nobody asks how many there are
 CGROUP = Path("/sys/fs/cgroup")
+
+Value = TypeVar("Value")
 
 
 def available() -> int:
@@ -115,6 +119,30 @@ def _readable(n_bytes: float) -> str:
 def batches(n: int, size: int = 64) -> list[slice]:
     """Slices of at most `size` that cover `range(n)`."""
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+class Recent(Generic[Value]):
+    """Values made before, the most recent ones that take at most so many bytes together. Threads may share it."""
+
+    def __init__(self, most_bytes: float) -> None:
+        self.most_bytes, self.n_bytes = most_bytes, 0
+        self._values: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], Value], bytes_of: Callable[[Value], int]) -> Value:
+        """The value of a key, made where it is not there."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key][0]
+        value = make()
+        with self._lock:
+            if key not in self._values:
+                self._values[key] = value, bytes_of(value)
+                self.n_bytes += self._values[key][1]
+            while self.n_bytes > self.most_bytes:
+                self.n_bytes -= self._values.popitem(last=False)[1][1]
+        return value
 
 
 class Scratch(threading.local):

@@ -51,9 +51,20 @@ class BlockInverse:
     n_jobs: int | None
 
     @classmethod
-    def of(cls, kernel: Kernel, X: Floats, noise: Floats, blocks: list[Block], n_jobs: int | None) -> BlockInverse:
-        """Close to the inverse of `K + diag(noise)` for points (n, d) with noise (n,), which are in one block each."""
-        enough = float(noise.min()) >= LEAST_NOISE * kernel.variance
+    def of(
+        cls,
+        kernel: Kernel,
+        X: Floats,
+        noise: Floats,
+        blocks: list[Block],
+        n_jobs: int | None,
+        beside: float = 0.0,
+    ) -> BlockInverse:
+        """Close to the inverse of `K + diag(noise)` for points (n, d) with noise (n,), which are in one block each.
+
+        It is to serve beside long scales, which have a variance of `beside`: these take more digits.
+        """
+        enough = float(noise.min()) >= LEAST_NOISE * (kernel.variance + beside)
         dtype = np.float32 if enough else np.float64
         by_size: dict[tuple[int, int], list[Block]] = {}
         for block in blocks:

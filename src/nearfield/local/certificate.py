@@ -97,7 +97,7 @@ def exact_at(
 
     Raises
     ------
-    ValueError
+    OutOfReachError
         Where the kernel reaches across too many pairs of points.
     """
     short, features = split(kernel, data.X, LACK)
@@ -107,7 +107,7 @@ def exact_at(
     cross = _cross(short, system, places, features, data.X, n_jobs)
     B = np.concatenate([cross, data.y], axis=1)
     solutions = [
-        system.solve(B[:, start : start + COLUMNS_AT_ONCE], RESIDUAL, progress)
+        system.attempt(B[:, start : start + COLUMNS_AT_ONCE], RESIDUAL, progress)
         for start in range(0, B.shape[1], COLUMNS_AT_ONCE)
     ]
     residuals = np.concatenate([s.residual_norms for s in solutions])

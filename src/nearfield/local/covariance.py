@@ -29,7 +29,7 @@ from .neighbourhoods import TrainingSet
 
 DENSE_UP_TO = 4000  # points, that are solved by a factor
 COLUMNS_AT_ONCE = 64  # that are solved together
-RESIDUAL = 1e-8  # relative, at which iterations end
+RESIDUAL, STILL_GOOD = 1e-8, 1e-6  # relative, at which iterations end, and at which rounding may end them
 LACK = 1e-12  # of the variance, that features of the long scales may lack
 ENOUGH = 8.0  # length scales, beyond which data say nothing of a place
 CUTOFF = 1e-12  # of the variance, below which the kernel of two places is left out
@@ -47,7 +47,7 @@ class Conditioning:
         Long scales; there may be none.
     data : TrainingSet
     solve : callable
-        Right-hand sides (n, r) to solutions (n, r).
+        Right-hand sides (n, r) to solutions (n, r). It raises OutOfReachError where iterations do not converge.
     product : callable or None
         The matrix times solutions; None where these are exact.
     """
@@ -66,7 +66,7 @@ class Conditioning:
 
         Raises
         ------
-        ValueError
+        OutOfReachError
             Where the kernel reaches across too many pairs of points.
         """
         if len(data.X) <= DENSE_UP_TO:
@@ -84,10 +84,8 @@ class Conditioning:
         system = System.of(short, features, data.X, data.noise, rng, n_jobs, MOST_PAIRS, n_sides=n_sides)
 
         def solve(B: Floats) -> Floats:
-            columns = [
-                system.solve(B[:, run], RESIDUAL, progress).x for run in memory.batches(B.shape[1], COLUMNS_AT_ONCE)
-            ]
-            return np.concatenate(columns, axis=1)
+            runs = memory.batches(B.shape[1], COLUMNS_AT_ONCE)
+            return np.concatenate([system.solve(B[:, run], RESIDUAL, progress, STILL_GOOD) for run in runs], axis=1)
 
         return cls(short, features, data, solve, system.product)
 
@@ -138,8 +136,8 @@ def variances_of_sums(
 
     Raises
     ------
-    ValueError
-        Where the kernel reaches across too many pairs of places.
+    OutOfReachError
+        Where the kernel reaches across too many pairs of places, or iterations do not converge.
     """
     X = given.data.X
     memory.require(

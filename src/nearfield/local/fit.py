@@ -194,7 +194,26 @@ class FittedLocal:
         mean = self.y_mean  # stays where all was forgotten
         if added > 0 and self.drift is None:
             mean = (mean * before + weighted_mean(y, weights) * added) / (before + added)
-        return replace(self.with_predictor(predictor, mean, before + added), **parts)
+        result = replace(self.with_predictor(predictor, mean, before + added), **parts)
+        return result if (self.exact_mean is None) == (result.exact_mean is None) else result._without_exact_mean()
+
+    def _without_exact_mean(self) -> FittedLocal:
+        """The model after an exact mean was lost: the report no longer claims it, nor any distance."""
+        warn(
+            "The exact mean could not be solved for again with the new samples: means are now those of local models, "
+            "which were chosen for variances alone. Fit again to all samples."
+        )
+        report = replace(
+            self.report,
+            exact_mean=False,
+            divergence=None,
+            divergence_error=None,
+            divergence_in_gaps=None,
+            divergence_largest=None,
+            tolerance=None,
+            tolerance_met=None,
+        )
+        return replace(self, report=report)
 
     def found_coefficients(self, n_drift: int) -> Coefficients:
         """What the data say of so many drift columns."""

@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from ..common.arrays import Array, empty_like_shape, like, namespace
 from ..common.memory import batches, rows_per_chunk
@@ -23,6 +22,7 @@ from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..features.domain import DomainFeatures
 from ..kernels import Kernel
+from ..solvers.factors import Factor, factorise
 from ..solvers.ordered_cells import ordered_cells
 from .earlier_points import shortfall
 from .neighbourhoods import TrainingSet
@@ -92,7 +92,7 @@ class GlobalPart:
     @cached_property
     def coefficients(self) -> Floats:
         """Posterior mean of `beta` for each target, (D, k + 1)."""
-        result: Floats = cho_solve(cho_factor(self.gram + np.eye(len(self.gram))), self.cross)
+        result: Floats = _information(self.gram).solve(self.cross)
         return result
 
     def rows(self, X: Array) -> Array:
@@ -238,6 +238,11 @@ def for_targets(part: GlobalPart, data: TrainingSet, n_jobs: int | None) -> Glob
     return replace(part, gram=sums[:D, :D], cross=sums[:D, D:], spread=np.empty((D, 0)))
 
 
+def _information(gram: Floats) -> Factor:
+    """Factor of `I + gram`, (D, D)."""
+    return factorise(gram, np.ones(len(gram)), "matrix of the features of the long scales", keep=True)
+
+
 def _spread(gram: Floats) -> Floats:
     """Root of `(I + gram)^-1`, (D, D)."""
     values, vectors = np.linalg.eigh(gram)
@@ -307,7 +312,7 @@ def fit_global_part(
     short, features = split(kernel, X, lack, onto)
     if not features:
         return None
-    single, allowed = tolerance >= SINGLE_FROM and serves(short, noise), 0.1 * tolerance**0.5 * typical
+    single, allowed = tolerance >= SINGLE_FROM and serves(kernel, noise), 0.1 * tolerance**0.5 * typical
     seed, n_earlier = int(rng.randint(2**31 - 1)), N_EARLIER
     while True:
         part = _assembled(features, short, data, n_earlier, seed, n_jobs, allowed, rng, single)
@@ -351,7 +356,7 @@ def _shortfall(
 ) -> float:
     """KL per place that twice the earlier points would make; see `earlier_points`."""
     places = _rows(part.features, _some_places(part.features, data.X, rng, 50))
-    effects = cho_solve(cho_factor(part.gram + np.eye(part.n_components)), places.T)
+    effects = _information(part.gram).solve(places.T)
     variances = np.sum(places * effects.T, axis=1) + part.kernel.variance + float(np.median(data.noise))
     n_cells = 0
 

@@ -16,16 +16,17 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from ..common import memory
 from ..common.arrays import Array, like, on_host
+from ..common.errors import OutOfReachError
 from ..common.types import Floats, Integers
 from ..features.domain import DomainFeatures
 from ..hyperparameters.request import Progress
 from ..kernels import Kernel
 from ..solvers import conjugate_gradients
 from ..solvers.conjugate_gradients import Solution
+from ..solvers.factors import Factor, factorise
 from ..solvers.grid_products import FINEST, SHARE, SIDES_AT_ONCE, GridProduct, count_pairs, grid_cost, kernel_product
 from ..solvers.kernel_products import KernelProduct
 from ..solvers.node_inverse import NodeInverse, node_cost
@@ -67,8 +68,8 @@ class System:
         Close to the inverse of the matrix without long scales, `P`.
     smoothed : ndarray of shape (n, D)
         `P Phi`.
-    inner : tuple
-        Factor of `I + Phi' P Phi`.
+    inner : Factor
+        Of `I + Phi' P Phi`.
     """
 
     kernel: KernelProduct | GridProduct
@@ -76,7 +77,7 @@ class System:
     noise: Floats
     short_inverse: BlockInverse | NodeInverse
     smoothed: Floats
-    inner: tuple[Floats, bool]
+    inner: Factor
 
     @classmethod
     def of(
@@ -97,7 +98,7 @@ class System:
 
         Raises
         ------
-        ValueError
+        OutOfReachError
             Where the short scales reach across more than `max_pairs` pairs of points.
         """
         n = len(X)
@@ -117,9 +118,10 @@ class System:
             n_sides=n_sides,
         )
         Phi = rows_of(features, X, n_jobs) if features else np.empty((n, 0))
-        P = _inverse(kernel, X, noise, rng, n_jobs)
+        P = _inverse(kernel, X, noise, rng, n_jobs, sum(each.variance for each in features))
         smoothed = P.product(Phi)
-        return cls(product, Phi, noise, P, smoothed, cho_factor(np.eye(D) + Phi.T @ smoothed))
+        inner = factorise(Phi.T @ smoothed, np.ones(D), "matrix of the features of the long scales")
+        return cls(product, Phi, noise, P, smoothed, inner)
 
     def product(self, V: Floats) -> Floats:
         """The matrix times `V` (n, r)."""
@@ -130,11 +132,37 @@ class System:
         """The approximate inverse times `V` (n, r)."""
         result = self.short_inverse.product(V)
         if self.Phi.shape[1]:
-            result -= self.smoothed @ cho_solve(self.inner, self.Phi.T @ result)
+            result -= self.smoothed @ self.inner.solve(self.Phi.T @ result)
         return result
 
-    def solve(self, B: Floats, tolerance: float | Floats, progress: Progress | None = None) -> Solution:
-        """The inverse times `B` (n, r), to a relative residual of `tolerance`."""
+    def solve(
+        self,
+        B: Floats,
+        tolerance: float | Floats,
+        progress: Progress | None = None,
+        at_most: float | None = None,
+    ) -> Floats:
+        """The inverse times `B` (n, r), to a relative residual of `tolerance`.
+
+        Rounding may end iterations before, with what is still good enough `at_most`.
+
+        Raises
+        ------
+        OutOfReachError
+            Where they do not get there.
+        """
+        solution = self.attempt(B, tolerance, progress)
+        limit = tolerance if at_most is None else at_most
+        if not np.all(solution.relative_residuals <= limit):
+            raise OutOfReachError(
+                f"The exact Gaussian process of {len(B)} samples is out of reach: {solution.n_iterations} iterations "
+                f"left a relative residual of {solution.relative_residuals.max():.1e}, where {np.min(limit):.1e} "
+                "is needed. A larger noise_variance, or fewer samples, would converge."
+            )
+        return solution.x
+
+    def attempt(self, B: Floats, tolerance: float | Floats, progress: Progress | None = None) -> Solution:
+        """The same as far as iterations get, for those who look at the residuals that are left."""
         return conjugate_gradients.solve(self.product, self.precondition, B, tolerance, MAX_ITERATIONS, progress)
 
     @property
@@ -150,12 +178,15 @@ def _cost_of_nodes(kernel: Kernel, X: Floats, noise: Floats) -> float:
 
 
 def _inverse(
-    kernel: Kernel, X: Floats, noise: Floats, rng: np.random.RandomState, n_jobs: int | None
+    kernel: Kernel, X: Floats, noise: Floats, rng: np.random.RandomState, n_jobs: int | None, beside: float
 ) -> BlockInverse | NodeInverse:
-    """Close to the inverse of `K + diag(noise)` for points (n, d), by nodes or block by block, whichever costs less."""
+    """Close to the inverse of `K + diag(noise)` for points (n, d), by nodes or block by block, whichever costs less.
+
+    It has the digits that long scales with a variance of `beside` call for.
+    """
     if np.isfinite(_cost_of_nodes(kernel, X, noise)):
-        return NodeInverse.of(kernel, X, noise, n_jobs)
-    return BlockInverse.of(kernel, X, noise, make_blocks(X, CELL_POINTS, N_EARLIER, rng, n_jobs), n_jobs)
+        return NodeInverse.of(kernel, X, noise, n_jobs, beside)
+    return BlockInverse.of(kernel, X, noise, make_blocks(X, CELL_POINTS, N_EARLIER, rng, n_jobs), n_jobs, beside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,14 +268,16 @@ class ExactMean:
         return mean if isinstance(X, np.ndarray) else like(mean, X)
 
 
-def precision_of_mean(tolerance: float, kernel: Kernel, noise: Floats) -> float:
-    """Relative residual at which iterations end, for a divergence of `tolerance`, with noise variances (n,).
+def precision_of_mean(tolerance: float, kernel: Kernel, squares: Floats, least_noise: float) -> Floats:
+    """Relative residuals (k,) at which iterations end, for a divergence of `tolerance`.
 
     Means at the data are wrong by no more than the residual, in the root of their mean square, and so the divergence by
-    half of its square over the noise.
+    half of its square over the noise, whose least variance is given. Targets have mean squares (k,), which may be far
+    larger than the variance of the kernel.
     """
-    quiet = min(float(noise.min()) / (QUIET * kernel.variance), 1.0)
-    return float(RESIDUAL * (min(tolerance, 1.0) * quiet) ** 0.5)
+    quiet = np.minimum(least_noise / (QUIET * np.maximum(squares, kernel.variance)), 1.0)
+    result: Floats = RESIDUAL * (min(tolerance, 1.0) * quiet) ** 0.5
+    return result
 
 
 def cutoff_of_mean(tolerance: float, noise: float) -> float:
@@ -291,14 +324,12 @@ def solve_mean(
     right = np.column_stack([data.y, signs(len(data.X))]) if with_signs else data.y
     n_sides, k = right.shape[1], data.y.shape[1]
     cutoff = cutoff_of_mean(tolerance, float(data.noise.min()) / kernel.variance)
+    residuals = precision_of_mean(tolerance, kernel, np.mean(right**2, axis=0), float(data.noise.min()))
+    residuals[k:] = np.maximum(residuals[k:], SIGNS_RESIDUAL)
     try:
         system = System.of(kernel, features, data.X, data.noise, rng, n_jobs, MOST_PAIRS, cutoff, n_sides)
-    except (ValueError, MemoryError):  # too many pairs of points that matter to each other
+        solved = system.solve(right, residuals, progress)
+    except (OutOfReachError, MemoryError):
         return None
-    residuals = np.full(n_sides, precision_of_mean(tolerance, kernel, data.noise))
-    residuals[k:] = np.maximum(residuals[k:], SIGNS_RESIDUAL)
-    solution = system.solve(right, residuals, progress)
-    if not solution.converged.all():
-        return None
-    weights, solved_signs = solution.x[:, :k], solution.x[:, k:] if with_signs else None
+    weights, solved_signs = solved[:, :k], solved[:, k:] if with_signs else None
     return ExactMean(kernel, data.X, weights, features, system.Phi.T @ weights, n_jobs, solved_signs)

@@ -27,7 +27,7 @@ from .engine import RaggedEngine
 from .fit import FittedLocal
 from .neighbourhoods import TrainingSet
 from .plan import Plan
-from .predictor import LocalPredictor
+from .predictor import KeptModels, LocalPredictor
 
 CELLS_AT_ONCE = 16  # that a thread takes
 
@@ -75,7 +75,7 @@ def _on_host(predictor: LocalPredictor) -> LocalPredictor:
     X, y, noise = (as_doubles(values) for values in (data.X, data.y, data.noise))
     data = TrainingSet.of(X, y[:, :-1], noise)
     placement = replace(placement, centers=as_doubles(placement.centers))
-    return replace(predictor, data=data, placement=placement, engine=RaggedEngine(), models=[], kept={})
+    return replace(predictor, data=data, placement=placement, engine=RaggedEngine(), models=[], kept=KeptModels())
 
 
 def _by_cells(predictor: LocalPredictor, rows: Integers, n_jobs: int | None) -> Answer:

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from scipy.special import gammaln
 
+from ..common.memory import Recent
 from ..common.types import Floats, Integers
 from ..features import taylor
 from ..solvers import linalg
@@ -29,6 +30,7 @@ from ..solvers.statistics import Statistics
 
 WORTH = 4.0  # times fewer moments than entries of the matrix, from where on they are quicker
 MAX_DEGREE = 300  # beyond, the factors overflow
+MOST_KEPT = 1 << 25  # bytes of maps that are kept for later fits
 MAX_FEATURES = 2500  # beyond, the table of where each entry of the matrix is among the moments takes too much memory
 
 
@@ -138,6 +140,11 @@ class MomentMap:
         """Numbers that a point takes while it is summed."""
         monomials = [p.monomials for p in self.pairs] + [g.monomials for g in self.gaussians]
         return sum(first + second for first, second in (each.shape for each in monomials))
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory taken, most of it by the tables of entries."""
+        return int(self.index.nbytes + self.factor.nbytes)
 
     def of_both_triangles(self) -> tuple[Integers, Floats]:
         """`index` and `factor` (D, D) with what is above the diagonal as it is below."""
@@ -264,7 +271,9 @@ def moments_of(scales: Floats, maps: Sequence[taylor.TaylorMap]) -> MomentMap | 
         return None
     if WORTH * n_moments([m.degree for m in maps], d) > D**2:
         return None
-    return _moments(d, np.broadcast_to(scales, (len(maps), d)).tobytes(), tuple(m.exponents.tobytes() for m in maps))
+    scales, exponents = np.broadcast_to(scales, (len(maps), d)), [m.exponents for m in maps]
+    key = (d, scales.tobytes(), tuple(each.tobytes() for each in exponents))
+    return _RECENT.get(key, lambda: MomentMap(scales.copy(), exponents), lambda made: made.n_bytes)
 
 
 def n_moments(degrees: Sequence[int], d: int) -> int:
@@ -274,10 +283,7 @@ def n_moments(degrees: Sequence[int], d: int) -> int:
     return sum(taylor.n_monomials(first, both) * taylor.n_monomials(d - first, both) for both in pairs)
 
 
-@lru_cache(maxsize=16)  # fits to the same tolerance ask for the same ones again and again
-def _moments(d: int, scales: bytes, exponents: tuple[bytes, ...]) -> MomentMap:
-    arrays = [np.frombuffer(each, dtype=np.int64).reshape(-1, d) for each in exponents]
-    return MomentMap(np.frombuffer(scales).reshape(-1, d), arrays)
+_RECENT: Recent[MomentMap] = Recent(MOST_KEPT)  # fits to the same tolerance ask for the same ones again and again
 
 
 def _degree(exponents: Integers) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -259,6 +260,32 @@ class Predictor:
         return mean, variance
 
 
+class KeptModels:
+    """Models of graded cells by their numbers, made when they were first asked for. Threads may share them."""
+
+    def __init__(self) -> None:
+        self._models: dict[int, CellModel] = {}
+        self._lock = Lock()
+        self.n_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._models)
+
+    def get(self, number: int) -> CellModel | None:
+        """The model of a cell; None where it is not kept."""
+        return self._models.get(number)
+
+    def keep(self, number: int, model: CellModel, most_bytes: float) -> None:
+        """Keep a model, if all together then take at most so many bytes."""
+        with self._lock:
+            if number not in self._models and self.n_bytes + model.n_bytes <= most_bytes:
+                self._models[number] = model
+                self.n_bytes += model.n_bytes
+
+    def __reduce__(self) -> tuple[type[KeptModels], tuple[()]]:
+        return KeptModels, ()  # they follow from the rest
+
+
 @dataclass(frozen=True, eq=False)
 class LocalPredictor(Predictor):
     """Local models and the data they came from, so that centres can be opened anywhere.
@@ -270,14 +297,13 @@ class LocalPredictor(Predictor):
         When graded cells take more neighbours.
     is_updated : bool
         Whether data were taken in later.
-    kept : dict
-        Models of graded cells, made when they were first asked for.
+    kept : KeptModels
     """
 
     data: Any = field(kw_only=True)
     depth: Depth | None = None
     is_updated: bool = False
-    kept: dict[int, CellModel] = field(default_factory=dict, repr=False)
+    kept: KeptModels = field(default_factory=KeptModels, repr=False)
 
     @classmethod
     def fit(
@@ -297,8 +323,7 @@ class LocalPredictor(Predictor):
         return cls(plan, placement, models, open_centers, engine, data=data)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in vars(self).items() if name != "_numbers"}
-        return {**state, "kept": {}}  # they follow from the rest
+        return {name: value for name, value in vars(self).items() if name != "_numbers"}  # follows from the rest
 
     @classmethod
     def restore(
@@ -355,7 +380,7 @@ class LocalPredictor(Predictor):
             models = engine.update(plan, self.models, engine.training_set(X, y, noise, plan), data, centers)
         n_jobs = getattr(engine, "n_jobs", None)
         placement = graded.covering(self.placement, as_doubles(data.X), plan.kernel, plan.count, n_jobs)
-        return replace(self, models=models, data=data, placement=placement, is_updated=True, kept={})
+        return replace(self, models=models, data=data, placement=placement, is_updated=True, kept=KeptModels())
 
     @property
     def n_samples(self) -> int:
@@ -370,7 +395,7 @@ class LocalPredictor(Predictor):
     @property
     def n_bytes(self) -> int:
         """Memory of models and data."""
-        return int(super().n_bytes + _bytes_of(self.kept) + self.data.X.nbytes + self.data.y.nbytes)
+        return int(super().n_bytes + self.kept.n_bytes + self.data.X.nbytes + self.data.y.nbytes)
 
     def n_unused(self) -> int:
         """See `Predictor`."""
@@ -497,15 +522,12 @@ class LocalPredictor(Predictor):
 
         Threads may share it.
         """
-        room = [MEMORY_SHARE * memory.available() - (1 - MEMORY_SHARE) * _bytes_of(self.kept)]
+        most_bytes = MEMORY_SHARE * (memory.available() + self.kept.n_bytes)
 
         def models_of(numbers: Integers) -> list[CellModel]:
             models = self._models(numbers)
             for number, model in zip(numbers.tolist(), models, strict=True):
-                if number not in self.kept:
-                    room[0] -= model.n_bytes
-                    if room[0] > 0:
-                        self.kept[number] = model
+                self.kept.keep(number, model, most_bytes)
             return models
 
         return models_of
@@ -514,21 +536,16 @@ class LocalPredictor(Predictor):
         """Models of some graded cells, kept or new."""
         sizes = self.placement.sizes
         assert sizes is not None
-        new = np.array([i for i in numbers.tolist() if i not in self.kept], dtype=np.int64)
-        made: dict[int, CellModel] = {}
+        kept = [self.kept.get(i) for i in numbers.tolist()]
+        new = numbers[[model is None for model in kept]]
         if len(new):
-            models = fit_cells(self.plan, self.depth, self.data, self.placement.centers[new], sizes[new])
-            made = dict(zip(new.tolist(), models, strict=True))
-        return [made[i] if i in made else self.kept[i] for i in numbers.tolist()]
+            models = iter(fit_cells(self.plan, self.depth, self.data, self.placement.centers[new], sizes[new]))
+        return [next(models) if model is None else model for model in kept]
 
     def _opened(self, plan: Plan, X: Array, places: Array, with_variance: bool) -> tuple[Array, Array]:
         if len(X) == 0:
             return self._prior(X)
         return self.engine.predict_at(plan, self.data, places, X, with_variance)
-
-
-def _bytes_of(models: dict[int, CellModel]) -> int:
-    return sum(model.n_bytes for model in models.values())
 
 
 def _blended_rows(X: Array) -> int:

@@ -19,7 +19,8 @@ from .plan import Plan
 from .quick_whitening import fill, serves
 from .thinning import NeighbourhoodSample
 
-SINGLE_FROM = 1e-5  # tolerance, from where on answers may be in single precision
+ROUNDING_SHARE = 0.03  # of the tolerance, that rounding in single precision may take up
+PER_SQUARE = 1e-3  # divergence over the square of what rounding adds to the matrix, over the noise: 5e-4 in trials
 
 Draw: TypeAlias = Callable[[int], Floats]
 """From a number of rows to standard normal numbers, of which each column makes a draw of the process."""
@@ -55,10 +56,16 @@ def whitened(
 
     Also the factors by which they are. In single precision where that does for the tolerance, and for the matrices.
     """
-    if tolerance >= SINGLE_FROM and noise.size > 0 and serves(kernel, noise):
+    if noise.size > 0 and serves(kernel, noise) and _rounding(kernel, noise) <= ROUNDING_SHARE * tolerance:
         with suppress(LinAlgError):
             return _whitened(kernel, X, y, noise, places, single=True)
     return _whitened(kernel, X, y, noise, places, single=False)
+
+
+def _rounding(kernel: Kernel, noise: Floats) -> float:
+    """About the divergence that rounding in single precision makes, for noise variances (C, n)."""
+    raised = float(np.finfo(np.float32).eps) * noise.shape[1] * kernel.variance / float(noise.min())
+    return float(PER_SQUARE * raised**2)
 
 
 def _whitened(

@@ -26,10 +26,10 @@ from .fit import FittedLocal
 from .global_part import split
 from .iteration import MOST_PAIRS, ExactMean, System, precision_of_mean
 from .neighbourhoods import TrainingSet
-from .predictor import LocalPredictor
+from .predictor import KeptModels, LocalPredictor
 
 COLUMNS_AT_ONCE = 64  # that are solved together
-EXACT = 1e-6  # relative residual of draws that are to be exact
+EXACT, STILL_GOOD = 1e-6, 1e-5  # relative residual of draws that are to be exact, and where rounding may end them
 LARGEST = 7.0  # standard deviations, which hardly any number of all draws exceeds
 LACK = 1e-10  # of the variance, that features of the long scales may lack then
 
@@ -75,8 +75,8 @@ def draw(
 
     Raises
     ------
-    ValueError
-        Where that is out of reach, since the kernel reaches across too many pairs of points.
+    OutOfReachError
+        Where the kernel reaches across too many pairs of points, or iterations do not converge.
     """
     data, k = fitted.training_set(), len(fitted.y_mean) - (0 if fitted.drift is None else fitted.drift.size)
     # Where neighbours are near each other in memory, too, rows of many numbers are found sooner.
@@ -89,7 +89,7 @@ def draw(
     data = replace(data, y=y)
     if exact:
         short, features = split(fitted.frame.kernel, data.X, LACK)
-        mean = _exact_mean(short, features, data, EXACT, n_jobs, progress)
+        mean = _exact_mean(short, features, data, np.full(y.shape[1], EXACT), n_jobs, progress, STILL_GOOD)
         return Draws(prior, functions, replace(fitted, global_part=None, exact_mean=mean))
     return Draws(prior, functions, for_targets(fitted, data, order, n_jobs, progress))
 
@@ -124,7 +124,8 @@ def for_targets(
     predictor, part, exact_mean = fitted.predictor, fitted.global_part, fitted.exact_mean
     assert isinstance(predictor, LocalPredictor)
     if exact_mean is not None:  # it gives the means; what local models would say is not asked for
-        tolerance = precision_of_mean(fitted.report.tolerance or 1e-3, exact_mean.kernel, data.noise)
+        squares, least = np.mean(data.y**2, axis=0), float(data.noise.min())
+        tolerance = precision_of_mean(fitted.report.tolerance or 1e-3, exact_mean.kernel, squares, least)
         exact_mean = _exact_mean(exact_mean.kernel, exact_mean.features, data, tolerance, n_jobs, progress)
         part = None
     else:
@@ -134,7 +135,7 @@ def for_targets(
         models = predictor.models
         if models:
             models = many_targets.fit(predictor.plan, models, data, number, predictor.placement.centers, n_jobs)
-        predictor = replace(predictor, models=models, data=data, kept={}, engine=RaggedEngine(n_jobs))
+        predictor = replace(predictor, models=models, data=data, kept=KeptModels(), engine=RaggedEngine(n_jobs))
     return replace(fitted, predictor=predictor, global_part=part, exact_mean=exact_mean)
 
 
@@ -142,14 +143,15 @@ def _exact_mean(
     kernel: Kernel,
     features: tuple[DomainFeatures, ...],
     data: TrainingSet,
-    tolerance: float,
+    tolerance: Floats,
     n_jobs: int | None,
     progress: Progress | None,
+    at_most: float | None = None,
 ) -> ExactMean:
-    """The mean of the exact process for the targets of `data`, to a relative residual of `tolerance`."""
+    """The mean of the exact process for the targets of `data`, to relative residuals (t,); see `System.solve`."""
     rng, n_sides = np.random.RandomState(0), min(data.y.shape[1], COLUMNS_AT_ONCE)
     system = System.of(kernel, features, data.X, data.noise, rng, n_jobs, MOST_PAIRS, n_sides=n_sides)
     weights = np.empty_like(data.y)
     for columns in memory.batches(data.y.shape[1], COLUMNS_AT_ONCE):
-        weights[:, columns] = system.solve(data.y[:, columns], tolerance, progress).x
+        weights[:, columns] = system.solve(data.y[:, columns], tolerance[columns], progress, at_most)
     return ExactMean(kernel, data.X, weights, features, system.Phi.T @ weights, n_jobs)

@@ -8,8 +8,11 @@ is close to `T' C^-1 T`, and they add up over cells.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
+from scipy.linalg import LinAlgError
 
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
@@ -26,14 +29,20 @@ class Block(OrderedCell):
     """Rows of a cell, and of the earlier points it is conditioned on."""
 
     def factor(self, kernel: Kernel, X: Floats, noise: Floats, single: bool = False) -> Cholesky:
-        """Factor of the covariance of its points, in double or single precision."""
+        """Factor of the covariance of its points: in double precision, or in single precision where that can be."""
         points = self.points
         places, variances = X[points], noise[points]
+
+        def in_precision(dtype: type[np.floating[Any]]) -> Cholesky:
+            given = (places - places[-1]).astype(dtype), variances.astype(dtype)
+            factor = KernelSpace.factorise(kernel, *given, what="covariance matrix of a cell")
+            assert isinstance(factor, Cholesky)
+            return factor
+
         if single:
-            places, variances = (places - places[-1]).astype(np.float32), variances.astype(np.float32)
-        factor = KernelSpace.factorise(kernel, places, variances, what="covariance matrix of a cell")
-        assert isinstance(factor, Cholesky)
-        return factor
+            with suppress(LinAlgError):
+                return in_precision(np.float32)
+        return in_precision(np.float64)
 
 
 def make_blocks(

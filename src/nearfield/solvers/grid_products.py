@@ -26,6 +26,7 @@ from scipy.special import erfc
 
 from ..common import compiling, memory
 from ..common.arrays import column_range
+from ..common.errors import OutOfReachError
 from ..common.threads import n_threads, thread_map, worker_threads
 from ..common.types import Booleans, Floats, Integers
 from ..kernels import Kernel
@@ -498,7 +499,7 @@ def kernel_product(
 
     Raises
     ------
-    ValueError
+    OutOfReachError
         Where products cost more than `max_pairs`.
     MemoryError
         See `KernelProduct`.
@@ -507,7 +508,7 @@ def kernel_product(
     cost = grid_cost(kernel, X, finer, n_sides)
     if cost < count_pairs(kernel, X, cutoff):
         if cost > max_pairs:
-            raise ValueError(f"The kernel costs as much as {cost:.2g} pairs of points, more than {max_pairs:.2g}.")
+            raise OutOfReachError(f"The kernel costs as much as {cost:.2g} pairs of points, more than {max_pairs:.2g}.")
         product = GridProduct(kernel, X, cutoff=finer, n_jobs=n_jobs, keep=keep)
         if product.left_out > most_left_out:
             finer *= 0.5 * most_left_out / product.left_out

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..common import memory
+from ..common.errors import OutOfReachError
 from ..common.threads import n_threads, thread_map, worker_threads
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
@@ -58,7 +59,7 @@ class KernelProduct:
 
     Raises
     ------
-    ValueError
+    OutOfReachError
         Where there are more than `max_pairs`.
     MemoryError
         Where even the list of near points does not fit into memory: the kernel reaches too far for so many points.
@@ -83,7 +84,9 @@ class KernelProduct:
         a, b, lost = _near_leaves(self.points, self.points, self.gaussians)
         sizes = np.diff(self.points.bounds)
         if (n_pairs := sizes[a] @ sizes[b]) > max_pairs:
-            raise ValueError(f"The kernel reaches across {n_pairs:.2g} pairs of points, more than {max_pairs:.2g}.")
+            raise OutOfReachError(
+                f"The kernel reaches across {n_pairs:.2g} pairs of points, more than {max_pairs:.2g}."
+            )
         a, b, lost = a[a <= b], b[a <= b], np.repeat(lost, sizes)
         memory.require(4.0 * sizes[b].sum(), "The list of near points", TOO_FAR)
         self.tasks: list[_Task] = []

@@ -83,12 +83,16 @@ class NodeInverse:
     n_jobs: int | None
 
     @classmethod
-    def of(cls, kernel: Kernel, X: Floats, noise: Floats, n_jobs: int | None) -> NodeInverse:
-        """Close to the inverse of `K + diag(noise)` for points (n, d) with noise (n,), and one Gaussian."""
+    def of(cls, kernel: Kernel, X: Floats, noise: Floats, n_jobs: int | None, beside: float = 0.0) -> NodeInverse:
+        """Close to the inverse of `K + diag(noise)` for points (n, d) with noise (n,), and one Gaussian.
+
+        It is to serve beside long scales, which have a variance of `beside`: these take more digits.
+        """
         ((_, variance),) = kernel.components()
         places = _places(kernel, X)
         gain = _gain(variance, places, noise)
-        rule, dtype = _rule(places.shape[1], gain), np.float32 if gain <= SINGLE_UP_TO else np.float64
+        rule = _rule(places.shape[1], gain)
+        dtype = np.float32 if gain * (1.0 + beside / variance) <= SINGLE_UP_TO else np.float64
         W = GaussianOnGrid(Tiles.of(places, rule), n_jobs, keep=None)
         A = _Information.of(rule, W.tiles.shape, variance, places, noise, n_jobs)
         with _blas(len(A.taken), n_jobs):

@@ -14,10 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, log
 
+import numpy as np
 import torch
 from scipy.fft import next_fast_len
 
 from ..common.arrays import Array as Tensor
+from ..common.types import Floats
 from ..kernels import Kernel
 from .grid_products import TensorGrid
 
@@ -35,19 +37,19 @@ class TensorSolution:
     Attributes
     ----------
     x : tensor of shape (n, r)
-    relative_residuals : list of r floats
+    relative_residuals : ndarray of shape (r,)
         Norms of `y - (K + S) x` as shares of the norm of `y`, by a product with `x` itself.
     n_iterations : int
         Most of any column.
     """
 
     x: Tensor
-    relative_residuals: list[float]
+    relative_residuals: Floats
     n_iterations: int
 
 
-def solve(kernel: Kernel, X: Tensor, y: Tensor, noise: Tensor, tolerance: float) -> TensorSolution | None:
-    """For points (n, d), targets (n, r) and noise variances (n,), in double precision, to a relative residual.
+def solve(kernel: Kernel, X: Tensor, y: Tensor, noise: Tensor, tolerance: float | Floats) -> TensorSolution | None:
+    """For points (n, d), targets (n, r) and noise variances (n,), in double precision, to relative residuals (r,).
 
     None where it is out of reach: several Gaussians, too many columns, or points too far apart for a grid.
     """
@@ -60,14 +62,14 @@ def solve(kernel: Kernel, X: Tensor, y: Tensor, noise: Tensor, tolerance: float)
     weights = variance / noise  # as if the Gaussian had the variance 1
     precondition = _by_levels(grid, weights)
     columns, residuals, most = [], [], 0
-    for target in y.T:
-        left, n_iterations = _column(grid, weights, target, precondition, tolerance)
+    for target, residual in zip(y.T, np.broadcast_to(tolerance, y.shape[1]).tolist(), strict=True):
+        left, n_iterations = _column(grid, weights, target, precondition, residual)
         x = left / noise
         rest = target - variance * grid.interpolate(grid.spread(x)) - noise * x
         residuals.append(float(rest.norm()) / max(float(target.norm()), torch.finfo(y.dtype).tiny))
         columns.append(x)
         most = max(most, n_iterations)
-    return TensorSolution(torch.stack(columns, dim=1), residuals, most)
+    return TensorSolution(torch.stack(columns, dim=1), np.array(residuals), most)
 
 
 def _column(

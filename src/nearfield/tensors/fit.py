@@ -118,9 +118,11 @@ class FramedTensors:
         k, columns = y.shape[1] + 1, [y, y.new_ones((len(y), 1))]
         if request.learning.fixed.noise_variance is None:  # it comes from left-out residuals
             columns.append(like(signs(len(y)), y))
-        precision = precision_of_mean(request.tolerance, self.frame.kernel, noise.min().cpu().numpy())
-        solution = exact_mean.solve(self.frame.kernel, X, torch.cat(columns, dim=1), noise, precision)
-        if solution is None or max(solution.relative_residuals) > precision:
+        right = torch.cat(columns, dim=1)
+        squares = as_doubles(right.square().mean(dim=0))
+        precision = precision_of_mean(request.tolerance, self.frame.kernel, squares, float(noise.min()))
+        solution = exact_mean.solve(self.frame.kernel, X, right, noise, precision)
+        if solution is None or not np.all(solution.relative_residuals <= precision):  # which NaN is not
             return None
         x = as_doubles(solution.x)
         no_long = np.empty((0, k))
