@@ -30,11 +30,13 @@ class PredictedParts:
     total: Part
 
     def to_frame(self) -> Any:
-        """The same as a pandas DataFrame with columns drift, drift_std, process, ..., for one target."""
+        """A pandas DataFrame with columns drift, drift_std, process, ...; of several targets drift_0, ..."""
         import pandas as pd
 
-        columns = {}
+        columns: dict[str, Any] = {}
         for name in ("drift", "process", "total"):
             part: Part = getattr(self, name)
-            columns[name], columns[f"{name}_std"] = part.mean, part.std
+            for called, values in ((name, part.mean), (f"{name}_std", part.std)):
+                several = {f"{called}_{k}": values[:, k] for k in range(values.shape[1])} if values.ndim > 1 else {}
+                columns |= several or {called: values}
         return pd.DataFrame(columns)

@@ -179,10 +179,10 @@ class WithDrift:
         ValueError
             Where the mean is made by a transformer or a regressor, which do not tell.
         """
-        if self._roles is None or (self._roles.design is None and self._roles.groups is None and self.mean is None):
+        if self._roles is None or (self._roles.n_columns == 0 and self._mean_rows is None):
             return None
-        if self.mean is not None or isinstance(self._roles.design, TransformedDesign):
-            name = "mean" if self.mean is not None else "drift"
+        if self._mean_rows is not None or isinstance(self._roles.design, TransformedDesign):
+            name = "mean" if self._mean_rows is not None else "drift"
             raise ValueError(
                 f"{describe(self, name)} has no gradient that could be told: predict_gradient takes a drift of "
                 "columns, 'linear' or 'quadratic'."
@@ -316,8 +316,7 @@ class WithDrift:
         n_rounds = check_integer(self, "mean_rounds", 1)
         model, held_out = cross_fitted(self.mean, X, y, weights, spawn(self.random_state, "mean"))
         for number in range(1, n_rounds):
-            # A geometry is columns by now, which say nothing of its coordinate reference system.
-            process = clone(self).set_params(mean=None, mean_rounds=1, metric=self.metric_)  # type: ignore[attr-defined]
+            process = clone(self).set_params(mean=None, mean_rounds=1)
             if hasattr(process, "target"):
                 process.set_params(target="identity")  # targets are transformed already
             with warnings.catch_warnings():

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..common.sphere import N_CHORD_COLUMNS
 from ..common.types import Floats
 from ..common.validation import is_whole
 from ..hyperparameters.all_data import Profile, log_likelihood_of_all, profile
 from ..hyperparameters.blocks import LearningData
-from .samples import refuse_drift
+from ..kernels import Kernel
 
 NAMES = ("length_scale", "signal_variance", "noise_variance")
 
@@ -23,7 +24,9 @@ class Learnt:
     """
 
     def profile_likelihood(self, name: str, component: int = 0, column: int = 0, n_values: int = 13) -> Profile:
-        """Likelihood of the data along one hyperparameter, all others at their best for each value of it.
+        """Likelihood of the data along one hyperparameter, all others that are learnt at their best for each value.
+
+        It is that of the kernel, which features stand for.
 
         Parameters
         ----------
@@ -31,7 +34,7 @@ class Learnt:
         component : int, default=0
             Which component of the kernel, where there are several; the shortest is 0.
         column : int, default=0
-            Which column, where each has a length scale.
+            Which column, where each has a length scale; the earth is one, and comes first.
         n_values : int, default=13
             From three standard errors below the value learnt to three above.
 
@@ -41,33 +44,57 @@ class Learnt:
             `values` and `log_likelihood`, less the largest; `interval(level)` is a confidence interval.
         """
         check_is_fitted(self, "kernel_")
-        refuse_drift(self, "profile_likelihood")
+        refuse_unknown(self, "profile_likelihood", "groups")
         if name not in NAMES:
             raise ValueError(f"The 'name' argument must be one of {', '.join(map(repr, NAMES))}. Got {name!r}.")
         if not is_whole(n_values, 3):
             raise ValueError(f"The 'n_values' argument must be an integer of at least 3. Got {n_values!r}.")
         kernel = self.kernel_  # type: ignore[attr-defined]
         J, q = kernel.length_scales.shape
-        for what, value, size in (("component", component, J), ("column", column, q)):
+        tied = self._n_tied(q)
+        for what, value, size in (("component", component, J), ("column", column, q - tied)):
             if not is_whole(value, 0) or value >= size:
                 raise ValueError(f"The '{what}' argument must be an integer below {size}. Got {value!r}.")
-        entry = {"length_scale": component * q + column, "signal_variance": J * q + component}.get(name, J * q + J)
-        X, y, noise = self._rows_of_process()
+        first = component * q + (column + tied if column else 0)
+        entry = {"length_scale": first, "signal_variance": J * q + component}.get(name, J * q + J)
+        X, y, noise, drift = self._rows_of_process()
         weights = self.noise_variance_ / noise  # type: ignore[attr-defined]
         request: Any = self._learning_request(X.shape[1])  # type: ignore[attr-defined]
-        data = LearningData(X, y, weights if np.ptp(weights) > 0 else None)
+        data = LearningData(X, y, weights if np.ptp(weights) > 0 else None, drift=drift)
         return profile(self.learned_, data, request, entry, name, n_values)  # type: ignore[attr-defined]
 
     def _log_likelihood_of_rows(self, eval_gradient: bool) -> Any:
         """Log likelihood of the training rows, with its gradient on request."""
-        refuse_drift(self, "log_marginal_likelihood")
-        X, y, noise = self._rows_of_process()
+        refuse_unknown(self, "log_marginal_likelihood", "groups", "drift")
+        X, y, noise, _ = self._rows_of_process()
         n_jobs: Any = self.n_jobs  # type: ignore[attr-defined]
-        given = (self.kernel_, self.noise_variance_)  # type: ignore[attr-defined]
-        value, gradient = log_likelihood_of_all(*given, X, y, noise, n_jobs)
-        return (value, gradient) if eval_gradient else value
+        kernel: Kernel = self.kernel_  # type: ignore[attr-defined]
+        value, gradient = log_likelihood_of_all(kernel, self.noise_variance_, X, y, noise, n_jobs)  # type: ignore[attr-defined]
+        return (value, self._as_users_see(gradient)) if eval_gradient else value
 
-    def _rows_of_process(self) -> tuple[Floats, Floats, Floats]:
-        """Points as the kernel sees them, centred targets, noise variances."""
+    def _as_users_see(self, gradient: Floats) -> Floats:
+        """Derivatives in all logarithms, from those in the columns that the kernel sees: x, y and z share one."""
+        J, q = self.kernel_.length_scales.shape  # type: ignore[attr-defined]
+        tied = self._n_tied(q)
+        lengths = gradient[: J * q].reshape(J, q)
+        first = lengths[:, : tied + 1].sum(axis=1, keepdims=True)
+        return np.concatenate([np.hstack([first, lengths[:, tied + 1 :]]).ravel(), gradient[J * q :]])
+
+    def _n_tied(self, q: int) -> int:
+        """How many of `q` length scales are equal to the first, which is that of the earth."""
+        return N_CHORD_COLUMNS - 1 if self._sphere is not None and q > 1 else 0  # type: ignore[attr-defined]
+
+    def _rows_of_process(self) -> tuple[Floats, Floats, Floats, Floats | None]:
+        """Points as the kernel sees them, targets less what is known of their mean, noise variances, drift columns."""
         X, y, noise = self._training_rows()  # type: ignore[attr-defined]
-        return self._inner(X), y - self.y_mean_, noise  # type: ignore[attr-defined]
+        y = y - self._known_of_training() - self.y_mean_  # type: ignore[attr-defined]
+        return self._inner(X), y, noise, self._drift_columns(X)  # type: ignore[attr-defined]
+
+
+def refuse_unknown(model: Any, method: str, *options: str) -> None:
+    """Refuse a model with coefficients that a method knows nothing of: those of its drift, or of its groups."""
+    roles = model._roles
+    has = {} if roles is None else {"groups": roles.groups is not None, "drift": roles.design is not None}
+    found = next((name for name in options if has.get(name)), None)
+    if found is not None:
+        raise ValueError(f"{method} is for models without {' and '.join(options)}, and this one has {found}.")

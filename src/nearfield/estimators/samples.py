@@ -268,14 +268,6 @@ def _together(points: Floats) -> Integers:
     return np.arange(m) if cells is None else cells.order
 
 
-def refuse_drift(model: Any, method: str) -> None:
-    """Refuse a model whose mean is more than a constant, which a method knows nothing of."""
-    drift = getattr(model, "drift", None)
-    is_constant = drift is None or (isinstance(drift, str) and drift == "constant")
-    if not is_constant or any(getattr(model, name, None) is not None for name in ("mean", "groups")):
-        raise ValueError(f"{method} is for models whose mean is a constant: without drift, mean and groups.")
-
-
 def seed_of(random_state: Any) -> int:
     """Seed of 63 bits."""
     return int(check_random_state(random_state).randint(2**63 - 1, dtype=np.int64))

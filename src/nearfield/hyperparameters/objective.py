@@ -163,7 +163,9 @@ class Objective:
         return gradient / _size(blocks), F / _size(some)
 
     def height(self, blocks: list[Block], start: Floats, run: Any) -> float:
-        """Largest value that a few steps lead to."""
+        """Largest value that a few steps lead to; that of the start where nothing is free."""
+        if len(start) == 0:
+            return float(self.values(blocks, [start])[0])
         [climb] = self._climbs(blocks, [start], run)
         return self._go(climb, "profile", 20, 1e-7).value
 

@@ -171,7 +171,7 @@ def _sides(model: Any, names: list[str], axes: Any, size: Any, spacing: Any) -> 
                 value = np.median(points[:, j])
             else:
                 value = low if low == high else (low, high)  # as the data hold the column, so does the grid
-        if j in coded and isinstance(value, str):
+        elif j in coded:
             value = _level(name, value, coded[j])
         if isinstance(value, tuple) and len(value) == 2:
             value = _between(name, *value, sizes.get(name, 100), spacings.get(name))
@@ -179,11 +179,12 @@ def _sides(model: Any, names: list[str], axes: Any, size: Any, spacing: Any) -> 
     return sides
 
 
-def _level(name: str, value: str, levels: tuple[str, ...]) -> float:
-    """Number of a category."""
-    if value not in levels:
+def _level(name: str, value: Any, levels: tuple[str, ...]) -> float:
+    """Number of a category, which may itself be called by a number."""
+    label = str(int(float(value))) if isinstance(value, Real) and float(value).is_integer() else str(value)
+    if label not in levels:
         raise ValueError(f"Column {name!r} has the categories {', '.join(map(repr, levels))}. Got {value!r}.")
-    return float(levels.index(value))
+    return float(levels.index(label))
 
 
 def _numbers(name: str, value: Any) -> Floats:
