@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 
 gpd = pytest.importorskip("geopandas", reason="GeoPandas is not installed")
 
@@ -71,3 +72,16 @@ def test_what_is_refused(stations):
     twice = frame[["geometry"]].assign(lon=1.0)
     with pytest.raises(ValueError, match="a column 'lon' besides"):
         nf.ExactGPRegressor(**GIVEN).fit(twice, y)
+
+
+def test_rounds_of_a_mean_model_measure_on_the_earth():
+    rng = np.random.default_rng(0)
+    lon, lat, height = rng.uniform(0, 30, 80), rng.uniform(60, 80, 80), rng.standard_normal(80)
+    y = height + np.sin(np.radians(12 * lon)) + 0.1 * rng.standard_normal(80)
+    frame = gpd.GeoDataFrame({"height": height}, geometry=gpd.points_from_xy(lon, lat), crs=4326)
+    given = {**GIVEN, "mean": LinearRegression(), "mean_rounds": 2, "random_state": 0}
+    model = nf.ExactGPRegressor(**given, coordinates=["lon", "lat"]).fit(frame, y)
+    by_hand = nf.ExactGPRegressor(**given, coordinates=[0, 1], metric="sphere")
+    by_hand.fit(np.column_stack([lon, lat, height]), y)
+    np.testing.assert_allclose(model.mean_.coef_, by_hand.mean_.coef_)
+    np.testing.assert_allclose(model.predict(frame), by_hand.predict(np.column_stack([lon, lat, height])))

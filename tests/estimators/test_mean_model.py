@@ -1,11 +1,18 @@
 """Any regressor as the mean of a process."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 import nearfield as nf
@@ -114,10 +121,36 @@ def test_boosting_finds_steps_and_more_rows_are_taken_in():
     np.testing.assert_allclose(model.loo_.mean + model.loo_.residuals, Y)
 
 
+@pytest.mark.parametrize(
+    "mean",
+    [
+        DummyRegressor(),
+        make_pipeline(StandardScaler(), make_pipeline(DummyRegressor())),
+        TransformedTargetRegressor(DummyRegressor(), func=np.negative, inverse_func=np.negative),
+        GridSearchCV(make_pipeline(DummyRegressor()), {"dummyregressor__strategy": ["mean"]}, cv=2),
+    ],
+    ids=lambda mean: type(mean).__name__,
+)
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_weights_reach_the_mean_model_in_whatever_it_is_wrapped(mean, rounds):
+    y, weights = np.where(np.arange(N) % 2, 100.0, 2.5), np.where(np.arange(N) % 2, 1e-9, 1.0)
+    model = nf.ExactGPRegressor(**GIVEN, mean=mean, mean_rounds=rounds, random_state=0).fit(X, y, weights)
+    np.testing.assert_allclose(model.mean_.predict(X[:3]), 2.5, atol=1e-3)
+
+
+def test_a_mean_model_without_weights_says_so():
+    nearest = KNeighborsRegressor(3)
+    model = nf.ExactGPRegressor(**GIVEN, mean=nearest)
+    with pytest.warns(UserWarning, match="The mean model KNeighborsRegressor takes no sample_weight"):
+        model.fit(X, Y, np.linspace(1, 2, N))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, Y)
+
+
 def test_categories_reach_the_mean_model():
     pd = pytest.importorskip("pandas", reason="pandas is not installed")
     from sklearn.compose import make_column_transformer
-    from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder
 
     frame = pd.DataFrame({"x": X[:, 0], "y": X[:, 1], "kind": np.where(X[:, 2] > 0.3, "high", "low")})

@@ -22,6 +22,22 @@ def as_numbers(value: Any) -> NDArray[np.float64]:
     return np.array([np.nan])
 
 
+def without_na(values: Any) -> Any:
+    """The same with NaN for pandas' NA, which is no number to NumPy; a data frame stays one."""
+    if hasattr(values, "isna"):
+        if not np.any(values.isna()):
+            return values
+        array = without_na(np.asarray(values, dtype=object))
+        return array if values.ndim == 1 else type(values)(array, index=values.index, columns=values.columns)
+    if isinstance(values, list | tuple) or getattr(values, "dtype", None) == np.dtype(object):
+        with suppress(ValueError):  # rows of different lengths, which others refuse
+            array = np.asarray(values, dtype=object)
+            is_na = np.array([type(value).__name__ == "NAType" for value in array.ravel()], dtype=bool)
+            if is_na.any():
+                return np.where(is_na.reshape(array.shape), np.nan, array)
+    return values
+
+
 def is_whole(value: Any, minimum: int) -> bool:
     """Whether a value is an integer of at least `minimum`; True and False are none."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= minimum
@@ -111,6 +127,7 @@ def validated(estimator: object, X: Any, y: Any = "no_validation", **options: An
     """
     alone = isinstance(y, str) and y == "no_validation"
     refuse_times(estimator, X)
+    X, y = without_na(X), without_na(y)
     try:
         if alone:
             return validate_data(estimator, X, **options)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..common.types import Floats, Integers
-from ..common.validation import as_numbers
+from ..common.validation import as_numbers, without_na
 from ..local.covariance import Conditioning, variances_of_sums
 
 
@@ -90,7 +90,7 @@ class Groups(NamedTuple):
 
 
 def _labelled(m: int, groups: Any) -> tuple[Any, Integers]:
-    labels = np.asarray(groups)
+    labels = np.asarray(without_na(groups))
     if labels.shape != (m,):
         raise ValueError(
             f"The 'groups' argument must have one label for each of the {m} places. Got an array of shape "

@@ -29,8 +29,10 @@ from ..common.validation import (
     check_random_state,
     describe,
     is_whole,
+    refuse_gaps,
     spawn,
     validated,
+    without_na,
 )
 from ..hyperparameters.blocks import Block
 from ..hyperparameters.learning import Fixed, Learned, LearningRequest, Progress, learn_hyperparameters
@@ -180,6 +182,8 @@ class GPRegressor(
             points = self._encoded(X, reset)
             if y is None:
                 raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+            y = without_na(y)
+            refuse_gaps(y, "y")
             points, targets = check_X_y(points, y, estimator=self, **options)
         else:
             points, targets = validated(self, X, y, reset=reset, **options)
@@ -188,7 +192,7 @@ class GPRegressor(
         targets = targets.reshape(len(targets), -1)
         if sample_weight is None:
             return points, targets, None
-        weights = _check_sample_weight(sample_weight, points, dtype=np.float64, ensure_non_negative=True)
+        weights = _check_sample_weight(without_na(sample_weight), points, dtype=np.float64, ensure_non_negative=True)
         used = weights > 0
         if used.sum() < least:
             raise ValueError(
@@ -467,7 +471,7 @@ class GPRegressor(
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Coefficient of determination R^2 of the means at `X`."""
         if not is_tensor(X):
-            return float(super().score(X, y, sample_weight))
+            return float(super().score(X, without_na(y), without_na(sample_weight)))
         from ..common.tensor_checks import companion
 
         mean, truth = as_doubles(self.predict(X)), as_doubles(companion(y, X, "y"))

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..common.types import Floats
-from ..common.validation import describe
+from ..common.validation import describe, without_na
 from ..common.warnings import warn
 from ..features.design import (
     INTERCEPT,
@@ -216,7 +216,7 @@ def is_plain_drift(drift: Any) -> bool:
 
 def column_of(X: Any, j: int) -> Any:
     """Values (m,) of a column of a table or an array."""
-    return np.asarray(X[X.columns[j]] if hasattr(X, "columns") else X[:, j])
+    return np.asarray(without_na(X[X.columns[j]] if hasattr(X, "columns") else X[:, j]))
 
 
 def labels_of(values: Any, name: str) -> list[str]:

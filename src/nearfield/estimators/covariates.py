@@ -316,7 +316,8 @@ class WithDrift:
         n_rounds = check_integer(self, "mean_rounds", 1)
         model, held_out = cross_fitted(self.mean, X, y, weights, spawn(self.random_state, "mean"))
         for number in range(1, n_rounds):
-            process = clone(self).set_params(mean=None, mean_rounds=1)
+            # A geometry is columns by now, which say nothing of its coordinate reference system.
+            process = clone(self).set_params(mean=None, mean_rounds=1, metric=self.metric_)  # type: ignore[attr-defined]
             if hasattr(process, "target"):
                 process.set_params(target="identity")  # targets are transformed already
             with warnings.catch_warnings():

@@ -6,10 +6,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import KFold
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from ..common.types import Floats
+from ..common.warnings import warn
 from ..features.design import failed
 
 N_FOLDS = 5
@@ -27,25 +31,43 @@ def cross_fitted(
     X : array or DataFrame of shape (n, n_features)
     y : ndarray of shape (n, k)
     weights : ndarray of shape (n,) or None
-        Handed on where the regressor takes them.
+        Handed on where the regressor takes them, and with a warning where it does not.
     """
-    n = len(y)
+    n, name = len(y), None if weights is None else _name_of_weights(mean)
     if n < 2 * N_FOLDS:
         raise ValueError(f"A mean model takes at least {2 * N_FOLDS} samples to be cross-fitted. Got {n}.")
+    if weights is not None and name is None:
+        warn(f"The mean model {type(mean).__name__} takes no sample_weight, and is fitted without.")
+
+    def fitted(rows: Any) -> Any:
+        return _fitted(mean, _rows(X, rows), y[rows], {} if weights is None or name is None else {name: weights[rows]})
+
     held_out = np.empty_like(y)
     for train, test in KFold(N_FOLDS, shuffle=True, random_state=rng).split(np.empty((n, 1))):
-        fitted = _fitted(mean, _rows(X, train), y[train], None if weights is None else weights[train])
-        held_out[test] = predicted(fitted, _rows(X, test), y.shape[1])
-    return _fitted(mean, X, y, weights), held_out
+        held_out[test] = predicted(fitted(train), _rows(X, test), y.shape[1])
+    return fitted(slice(None)), held_out
 
 
 def _rows(X: Any, rows: Any) -> Any:
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
-def _fitted(mean: Any, X: Any, y: Floats, weights: Floats | None) -> Any:
+def _name_of_weights(mean: Any) -> str | None:
+    """What `fit` of a regressor calls its weights: of a pipeline, those of its last step; None where it takes none."""
+    if isinstance(mean, Pipeline):
+        step, last = mean.steps[-1]
+        name = _name_of_weights(last)
+        return None if name is None else f"{step}__{name}"
+    if isinstance(mean, TransformedTargetRegressor):  # it hands on what it is given, and so do searches
+        return _name_of_weights(LinearRegression() if mean.regressor is None else mean.regressor)
+    if isinstance(mean, GridSearchCV | RandomizedSearchCV):
+        return _name_of_weights(mean.estimator)
+    return "sample_weight" if has_fit_parameter(mean, "sample_weight") else None
+
+
+def _fitted(mean: Any, X: Any, y: Floats, given: dict[str, Any]) -> Any:
+    """A clone fitted to rows, with arguments of its `fit` by name."""
     model = clone(mean)
-    given = {} if weights is None or not has_fit_parameter(model, "sample_weight") else {"sample_weight": weights}
     try:
         return model.fit(X, y[:, 0] if y.shape[1] == 1 else y, **given)
     except Exception as error:
