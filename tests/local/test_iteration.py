@@ -74,7 +74,7 @@ def system_of(name, data, **options):
 def mean_of(name, data, tolerance=FINEST):
     short, has_long = CASES[name]
     part = part_of(short) if has_long else None
-    return solve_mean(short, part, data, tolerance, np.random.RandomState(0), 1, None)
+    return solve_mean(short, part, data, tolerance, np.random.RandomState(0), 1, None, data.y.shape[1] - 1)
 
 
 def places(n=80):
@@ -169,7 +169,7 @@ def test_dense_points_are_solved_for_on_a_grid(noise):
     assert isinstance(system.kernel, GridProduct)
     assert 0.99 * noise <= system.least_noise < noise
     weights = np.linalg.solve(dense(SHORT, data), data.y)
-    mean = solve_mean(SHORT, None, data, FINEST, np.random.RandomState(0), 1, None)
+    mean = solve_mean(SHORT, None, data, FINEST, np.random.RandomState(0), 1, None, data.y.shape[1] - 1)
     inside = rng.uniform(-1, 5, (50, 2))
     for each in (mean, pickle.loads(pickle.dumps(mean))):
         np.testing.assert_allclose(each(inside), SHORT(inside, X) @ weights, atol=1e-7)
@@ -200,7 +200,7 @@ def test_what_has_not_converged_is_refused(monkeypatch, block_by_block):
         system.solve(y, 1e-6)
     reached = system.attempt(y, 1e-6).relative_residuals.max()
     assert 1e-6 < reached < 1
-    np.testing.assert_array_equal(system.solve(y, 1e-6, at_most=1.01 * reached), system.attempt(y, 1e-6).x)
+    np.testing.assert_array_equal(system.solve(y, 1e-6, at_most=1.01 * reached).x, system.attempt(y, 1e-6).x)
 
 
 def test_other_errors_are_not_taken_for_too_many_pairs(monkeypatch):
@@ -318,7 +318,7 @@ def test_progress_is_told():
     def progress(stage, done, value):
         told.append((stage, done, value))
 
-    found = solve_mean(SHORT, None, data, 1e-6, np.random.RandomState(0), 1, progress)
+    found = solve_mean(SHORT, None, data, 1e-6, np.random.RandomState(0), 1, progress, data.y.shape[1] - 1)
     assert found is not None
     assert told
     assert all(0 <= done <= 1 for _, done, _ in told)
@@ -327,7 +327,7 @@ def test_progress_is_told():
 def test_threads_change_nothing():
     data = training(400)
     one, two = (
-        solve_mean(SHORT, part_of(SHORT), data, 1e-6, np.random.RandomState(0), n_jobs, None)(places())
+        solve_mean(SHORT, part_of(SHORT), data, 1e-6, np.random.RandomState(0), n_jobs, None, 1)(places())
         for n_jobs in (1, 2)
     )
     np.testing.assert_allclose(one, two, atol=1e-12)
@@ -337,3 +337,13 @@ def test_features_are_those_of_the_long_scale():
     X = np.random.RandomState(0).uniform(0, WIDTH, (100, 2))
     Phi = rows_of(features(), X, 1)
     np.testing.assert_allclose(Phi @ Phi.T, Kernel(np.array([[LONG]]), np.array([LONG_VARIANCE]))(X, X), atol=1e-11)
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-4])
+def test_what_the_iteration_leaves_is_known(tolerance):
+    """The divergence said is no less than the true one at the data, and a small share of the tolerance."""
+    data, kernel = training(several=False), whole(*CASES["short and long"])
+    found = mean_of("short and long", data, tolerance)
+    expected = kernel(data.X, data.X) @ np.linalg.solve(dense(kernel, data), data.y)
+    truth = np.mean(0.5 * (found(data.X) - expected)[:, :-1] ** 2 / data.noise[:, None])
+    assert 0 < truth <= found.divergence <= 0.01 * tolerance

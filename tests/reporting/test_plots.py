@@ -134,7 +134,7 @@ def test_the_chosen_candidate_is_marked(ax):
     plotting.error_against_cost(report, ax=ax)
     candidates, chosen, tolerance = ax.lines
     assert len(candidates.get_xdata()) == len(report.trials)
-    assert chosen.get_ydata() == [report.divergence]
+    assert chosen.get_ydata() == [report.divergence_near_data]
     assert tolerance.get_ydata()[0] == report.tolerance
 
 

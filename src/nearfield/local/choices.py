@@ -96,6 +96,8 @@ class Choice:
         The same in gaps of the data; None where there are none, or they are not known.
     largest : float
         Largest divergence around a probe, gaps included.
+    of_mean : float
+        What an exact mean is off by, which the probes do not see.
     """
 
     candidate: Candidate
@@ -107,6 +109,12 @@ class Choice:
     n_probes: int = 0
     gaps: Trial | None = None
     largest: float = 0.0
+    of_mean: float = 0.0
+
+    @property
+    def whole_divergence(self) -> float:
+        """The larger of what was measured among the data and in gaps, and what an exact mean is off by."""
+        return self.of_mean + max(self.divergence, 0.0 if self.gaps is None else self.gaps.divergence)
 
 
 class Speeds(NamedTuple):
@@ -173,6 +181,12 @@ class Request:
 def without_measuring(kernel: Kernel, n: int) -> Choice:
     """The exact process for data so few that nothing is quicker."""
     return Choice(exact(kernel), 0.0, 0.0, True, f"{n} points are few enough for the exact Gaussian process")
+
+
+def as_a_last_resort(kernel: Kernel, choice: Choice) -> Choice:
+    """The exact process, where nothing that was tried meets the tolerance."""
+    why = "nothing cheaper meets the tolerance"
+    return Choice(exact(kernel), 0.0, 0.0, True, why, choice.trials, choice.n_probes)
 
 
 def exact(kernel: Kernel) -> Candidate:

@@ -64,8 +64,7 @@ def choose(
         # Where space is wide and the scale is long, neither a few features nor all points within reach may do. What
         # the nearest would do is not easy to tell there either, since much of what matters is far away.
         if len(data.X) <= choices.EXACT_FALLBACK_UP_TO and not exact_mean:
-            why = "nothing cheaper meets the tolerance"
-            return Choice(choices.exact(kernel), 0.0, 0.0, True, why, choice.trials, choice.n_probes)
+            return choices.as_a_last_resort(kernel, choice)
         nearest = by_number.choose(*given, kept)
         return nearest if nearest.divergence < choice.divergence else choice
     if streamed:

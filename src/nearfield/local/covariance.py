@@ -85,7 +85,7 @@ class Conditioning:
 
         def solve(B: Floats) -> Floats:
             runs = memory.batches(B.shape[1], COLUMNS_AT_ONCE)
-            return np.concatenate([system.solve(B[:, run], RESIDUAL, progress, STILL_GOOD) for run in runs], axis=1)
+            return np.concatenate([system.solve(B[:, run], RESIDUAL, progress, STILL_GOOD).x for run in runs], axis=1)
 
         return cls(short, features, data, solve, system.product)
 

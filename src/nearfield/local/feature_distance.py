@@ -12,7 +12,7 @@ from ..common.threads import thread_map
 from ..common.types import Floats
 from ..kernels import Kernel
 from ..solvers.kernel_space import KernelSpace
-from .frame import NOISE_FLOOR
+from .frame import Noise
 
 N_PROBES = 64
 NEAREST = 600  # points that tell what the exact process says at one of them
@@ -38,7 +38,7 @@ def measure(
     """
     n = len(X)
     probes = X[rng.choice(n, min(n, N_PROBES), replace=False)]
-    noise = np.maximum(noise, NOISE_FLOOR * kernel.variance)
+    noise = np.maximum(noise, Noise.of(float(noise.max()), kernel).floor)
     typical = float(np.median(noise))
     if n <= NEAREST:
         mean, variance = KernelSpace.from_points(kernel, X, y, noise).mean_and_variance(probes)

@@ -18,7 +18,7 @@ from ..common.warnings import warn
 from ..hyperparameters.learning import Learned, LearningRequest
 from ..reporting.report import Report
 from ..solvers.drift import Coefficients
-from . import graded
+from . import choices, graded
 from .centers import Placement
 from .choices import Candidate, Choice, exact
 from .drift import find_coefficients
@@ -69,6 +69,10 @@ class FramedData(Protocol):
     @property
     def part(self) -> GlobalPart | None:
         """Long scales that local models leave out."""
+
+    @property
+    def n_in_memory(self) -> float:
+        """Number of samples, where all are at hand; infinite where they are not."""
 
     def split(self, request: LocalRequest, rng: Random) -> FramedData:
         """The same with the long scales set apart, where there are any."""
@@ -268,7 +272,8 @@ class FittedLocal:
         exact_mean = self.exact_mean
         if exact_mean is not None:
             kernel, tolerance = exact_mean.kernel, self.report.tolerance or 1e-3
-            exact_mean = solve_mean(kernel, part, on_host, tolerance, np.random.RandomState(0), n_jobs, None)
+            given = (kernel, part, on_host, tolerance, np.random.RandomState(0), n_jobs, None)
+            exact_mean = solve_mean(*given, on_host.y.shape[1] - 1 - (0 if self.drift is None else self.drift.size))
         p = predictor
         placement = graded.covering(p.placement, as_doubles(X), p.plan.kernel, p.plan.count, n_jobs)
         predictor = LocalPredictor.fit(p.plan, data, placement, p.open_centers, p.engine, p.depth)
@@ -323,11 +328,16 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
         if exact_mean is not None:
             choice = framed.choose(request, rngs[1], exact_mean=True)
             clock.lap("tuning of variances")
+    if exact_mean is not None:
+        choice = replace(choice, of_mean=exact_mean.divergence)
+        choice = replace(choice, met=choice.met and choice.whole_divergence <= request.tolerance)
+    if not choice.met and request.is_free and framed.n_in_memory <= choices.EXACT_FALLBACK_UP_TO:
+        choice = choices.as_a_last_resort(frame.kernel, choice)
     if request.progress is not None and choice.trials:
         request.progress("tuning", 1.0, choice.divergence)
     if request.is_free and choice.candidate.plan.is_exact:  # then it is so in everything
         framed, exact_mean = data.in_frame(frame), None
-        choice = replace(choice, candidate=exact(frame.kernel))
+        choice = replace(choice, candidate=exact(frame.kernel), of_mean=0.0)
     placement, covered = framed.place(request, choice, rngs[2])
     clock.lap("centres")
     predictor = framed.fit(request, choice.candidate, placement)
@@ -368,15 +378,10 @@ def _warn(request: LocalRequest, choice: Choice, covered: float) -> None:
         )
     elif not choice.met:
         warn(
-            f"tolerance={request.tolerance:g} could not be met: {_reached(choice)} nats of KL per test point "
-            "from the exact Gaussian process were reached. A larger tolerance accepts it; radius, spacing and "
+            f"tolerance={request.tolerance:g} could not be met: {choice.whole_divergence:.1e} nats of KL per test "
+            "point from the exact Gaussian process were reached. A larger tolerance accepts it; radius, spacing and "
             "features can be set by hand."
         )
-
-
-def _reached(choice: Choice) -> str:
-    gaps = "" if choice.gaps is None else f" near the data and {choice.gaps.divergence:.1e} in gaps"
-    return f"{choice.divergence:.1e}{gaps}"
 
 
 def _report(
@@ -407,8 +412,9 @@ def _report(
         n_features=n_features,
         method="the exact Gaussian process" if plan.is_exact else choice.candidate.label,
         reason=choice.reason,
-        divergence=choice.divergence if is_measured else None,
+        divergence=choice.whole_divergence if is_measured else None,
         divergence_error=choice.error if is_measured else None,
+        divergence_near_data=choice.divergence if is_measured else None,
         divergence_in_gaps=choice.gaps.divergence if is_measured and choice.gaps is not None else None,
         divergence_largest=choice.largest if is_measured else None,
         tolerance=request.tolerance if is_measured else None,

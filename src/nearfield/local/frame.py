@@ -9,7 +9,8 @@ from ..common.arrays import Array, in_units, like, namespace
 from ..common.types import Floats
 from ..kernels import Kernel
 
-NOISE_FLOOR = 1e-9  # of the signal variance: features divide by the noise
+NO_NOISE = 1e-9  # of the signal variance, that stands for noise of 0: features divide by the noise
+LEAST_NOISE = 1e-13  # of the signal variance, beside which less is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,6 +19,11 @@ class Noise:
 
     variance: float
     floor: float
+
+    @classmethod
+    def of(cls, variance: float, kernel: Kernel) -> Noise:
+        """Noise beside a process: as it is, unless there is none, or none that numbers can tell."""
+        return cls(variance, (LEAST_NOISE if variance > 0 else NO_NOISE) * kernel.variance)
 
     def __call__(self, like_rows: Array, weights: Array | None) -> Array:
         """Noise variances (n,), of the kind of array of `like_rows` (n, ...)."""
@@ -52,7 +58,7 @@ class Frame:
         kernel = kernel.expanded()
         unit = kernel.length_scales[0]
         scaled = Kernel(kernel.length_scales / unit, kernel.variances)
-        return cls(unit, scaled, offset, Noise(noise_variance, NOISE_FLOOR * kernel.variance))
+        return cls(unit, scaled, offset, Noise.of(noise_variance, kernel))
 
     def points(self, X: Array) -> Array:
         """Points (n, d) in length scales."""

@@ -117,6 +117,11 @@ class FramedArrays:
     n_drift: int = 0
     speeds: Speeds = SAME_SPEED
 
+    @property
+    def n_in_memory(self) -> float:
+        """See `FramedData`."""
+        return len(self.data.X)
+
     def split(self, request: LocalRequest, rng: np.random.RandomState) -> FramedArrays:
         """See `FramedData`."""
         data, kernel = self.data, self.frame.kernel
@@ -141,7 +146,8 @@ class FramedArrays:
         """See `FramedData`."""
         to_be_learnt = request.learning.fixed.noise_variance is None  # from left-out residuals
         given = (self.kernel, self.part, self.data, request.tolerance, rng, request.n_jobs, request.progress)
-        return solve_mean(*given, with_signs=to_be_learnt)
+        n_targets = self.data.y.shape[1] - self.n_drift - 1
+        return solve_mean(*given, n_targets, with_signs=to_be_learnt)
 
     @property
     def kernel(self) -> Kernel:
@@ -185,10 +191,7 @@ class FramedArrays:
         is_doubtful = choice.divergence + choice.error > request.tolerance
         if is_doubtful and not exact_mean and request.is_free and self.kernel.n_scales > 1 and len(left.X) < MANY:
             return replace(choice, met=False)  # an exact mean takes little longer, and settles it
-        if choice.met or not exact_mean or not request.is_free or len(left.X) > choices.EXACT_FALLBACK_UP_TO:
-            return choice
-        why = "nothing cheaper meets the tolerance"  # in its variances
-        return Choice(choices.exact(self.kernel), 0.0, 0.0, True, why, choice.trials, choice.n_probes)
+        return choice
 
     def place(self, request: LocalRequest, choice: Choice, rng: np.random.RandomState) -> tuple[Placement, float]:
         """See `FramedData`."""

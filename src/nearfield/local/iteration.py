@@ -43,8 +43,8 @@ PER_POINT = 1.75e4  # of these, that blocks and their iterations take per point 
 PER_MULTIPLICATION = 0.025  # of these, that a multiplication of the factor of nodes takes
 NODES_PER_POINT, NODES_PER_PAIR = 5e3, 15.0  # what is left per point and pair with nodes
 MOST_PAIRS = 1e10  # of points that matter to each other, counted roughly: minutes
-RESIDUAL = 1e-2  # times the root of the tolerance: the divergence of means is then a small share of it,
-QUIET = 1e-3  # where noise is no less than this share of the variance; beside less noise the same errors count more
+SHARE_OF_MEAN = 1e-3  # of the tolerance, that the mean divergence of an exact mean may be; single places have more
+COARSEST = 0.01  # relative residual of it
 N_SIGNS = 4  # vectors of random signs, by which traces of the inverse are known to a few percent
 SIGNS_RESIDUAL = 0.01  # for these
 ROWS_PER_MEAN = 300  # over which such means are taken
@@ -141,7 +141,7 @@ class System:
         tolerance: float | Floats,
         progress: Progress | None = None,
         at_most: float | None = None,
-    ) -> Floats:
+    ) -> Solution:
         """The inverse times `B` (n, r), to a relative residual of `tolerance`.
 
         Rounding may end iterations before, with what is still good enough `at_most`.
@@ -159,7 +159,7 @@ class System:
                 f"left a relative residual of {solution.relative_residuals.max():.1e}, where {np.min(limit):.1e} "
                 "is needed. A larger noise_variance, or fewer samples, would converge."
             )
-        return solution.x
+        return solution
 
     def attempt(self, B: Floats, tolerance: float | Floats, progress: Progress | None = None) -> Solution:
         """The same as far as iterations get, for those who look at the residuals that are left."""
@@ -206,6 +206,8 @@ class ExactMean:
     n_jobs : int or None
     solved_signs : ndarray of shape (n, N_SIGNS) or None
         The inverse times `signs(n)`.
+    divergence : float
+        Mean KL that is due to where the iteration stopped, at most; 0 where it is not known.
     """
 
     kernel: Kernel
@@ -215,6 +217,7 @@ class ExactMean:
     long_weights: Floats
     n_jobs: int | None = None
     solved_signs: Floats | None = None
+    divergence: float = 0.0
 
     @classmethod
     def of(
@@ -268,16 +271,23 @@ class ExactMean:
         return mean if isinstance(X, np.ndarray) else like(mean, X)
 
 
-def precision_of_mean(tolerance: float, kernel: Kernel, squares: Floats, least_noise: float) -> Floats:
-    """Relative residuals (k,) at which iterations end, for a divergence of `tolerance`.
+def divergence_of_mean(residual_norms: Floats, noise: Floats) -> float:
+    """Bound on the mean KL at the data of means solved for to residuals of these norms (k,), with noise (n,).
 
-    Means at the data are wrong by no more than the residual, in the root of their mean square, and so the divergence by
-    half of its square over the noise, whose least variance is given. Targets have mean squares (k,), which may be far
-    larger than the variance of the kernel.
+    Means at the data are wrong by `K (K + S)^-1 r`, which has no more than the norm of the residual `r`, and an error
+    `e` of the mean counts as `e^2 / 2` over the variance of an observation, which is no less than its noise.
     """
-    quiet = np.minimum(least_noise / (QUIET * np.maximum(squares, kernel.variance)), 1.0)
-    result: Floats = RESIDUAL * (min(tolerance, 1.0) * quiet) ** 0.5
-    return result
+    return float(0.5 * np.mean(residual_norms**2) / len(noise) * np.mean(1.0 / noise))
+
+
+def precision_of_mean(tolerance: float, noise: Floats, y: Floats) -> float:
+    """Relative residual at which iterations end, for targets (n, k) with noise variances (n,).
+
+    What it leaves is a small share of a divergence of `tolerance`; see `divergence_of_mean`.
+    """
+    allowed = 2 * SHARE_OF_MEAN * min(tolerance, 1.0) / float(np.mean(1.0 / noise))
+    largest = float(np.max(np.mean(y**2, axis=0), initial=0.0))
+    return float(min(np.sqrt(allowed / max(largest, allowed)), COARSEST))
 
 
 def cutoff_of_mean(tolerance: float, noise: float) -> float:
@@ -314,22 +324,25 @@ def solve_mean(
     rng: np.random.RandomState,
     n_jobs: int | None,
     progress: Progress | None,
+    n_targets: int,
     with_signs: bool = True,
 ) -> ExactMean | None:
     """The exact mean, as precise as a divergence of `tolerance` asks for and better; None where that is out of reach.
 
-    `kernel` has the short scales, and `part` the long ones. `with_signs`, left-out variances can be had of it, too.
+    `kernel` has the short scales, and `part` the long ones. The first `n_targets` columns of `data.y` are the targets,
+    others are drift columns and a constant. `with_signs`, left-out variances can be had of it, too.
     """
     features = () if part is None else part.features
     right = np.column_stack([data.y, signs(len(data.X))]) if with_signs else data.y
     n_sides, k = right.shape[1], data.y.shape[1]
     cutoff = cutoff_of_mean(tolerance, float(data.noise.min()) / kernel.variance)
-    residuals = precision_of_mean(tolerance, kernel, np.mean(right**2, axis=0), float(data.noise.min()))
-    residuals[k:] = np.maximum(residuals[k:], SIGNS_RESIDUAL)
+    residuals = np.full(n_sides, SIGNS_RESIDUAL)
+    residuals[:k] = precision_of_mean(tolerance, data.noise, data.y[:, :n_targets])
     try:
         system = System.of(kernel, features, data.X, data.noise, rng, n_jobs, MOST_PAIRS, cutoff, n_sides)
-        solved = system.solve(right, residuals, progress)
+        solution = system.solve(right, residuals, progress)
     except (OutOfReachError, MemoryError):
         return None
-    weights, solved_signs = solved[:, :k], solved[:, k:] if with_signs else None
-    return ExactMean(kernel, data.X, weights, features, system.Phi.T @ weights, n_jobs, solved_signs)
+    weights, solved_signs = solution.x[:, :k], solution.x[:, k:] if with_signs else None
+    divergence = divergence_of_mean(solution.residual_norms[:n_targets], data.noise)
+    return ExactMean(kernel, data.X, weights, features, system.Phi.T @ weights, n_jobs, solved_signs, divergence)

@@ -88,8 +88,8 @@ def settle(
     start = _State(fitted, data, ones, ones, refit)
     if data.y.shape[1] > 1:
         return Settled(fitted, NoiseModel())
-    state, model, residuals, rows = settled_state(start, noise, likelihood, rng)
-    return Settled(state.fitted, model, state.changed_noise(), residuals, rows)
+    state, model, _, rows = settled_state(start, noise, likelihood, rng)
+    return Settled(state.fitted, model, state.changed_noise(), None if rows is None else state.left_out(rows), rows)
 
 
 class State(Protocol):
@@ -215,7 +215,18 @@ class _State:
         return None if np.all(self.outliers == 1) and np.all(self.factors == 1) else self.stated_noise()
 
     def residuals(self, rows: Integers) -> Residuals:
-        """Left-out residuals of some rows."""
+        """See `State`; as answers are off, which are not those of the exact process.
+
+        How far they are apart was measured, as a share of the variances stated. Where these turn out to be far too
+        large, as without any noise, it is what decides how large they must be.
+        """
+        found = self.left_out(rows)
+        share = 2 * (self.fitted.report.divergence or 0.0)
+        off = np.sqrt(share * (found.variance + found.noise)) * self._normals[rows]
+        return replace(found, values=found.values + off)
+
+    def left_out(self, rows: Integers) -> Residuals:
+        """Left-out residuals of some rows, as if answers were those of the exact process."""
         values, variance = self._left_out
         new = rows[np.isnan(values[rows])]
         if len(new):
@@ -224,6 +235,11 @@ class _State:
             values[new] = residuals[:, 0]
         points = self.fitted.frame.points(self.data.X[rows])
         return Residuals(points, values[rows], variance[rows], self.stated_noise()[rows])
+
+    @cached_property
+    def _normals(self) -> Floats:
+        """Standard normal numbers (n,), always the same."""
+        return np.random.RandomState(0).standard_normal(len(self.data.X))
 
     @cached_property
     def _left_out(self) -> tuple[Floats, Floats]:

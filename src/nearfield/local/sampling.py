@@ -89,7 +89,7 @@ def draw(
     data = replace(data, y=y)
     if exact:
         short, features = split(fitted.frame.kernel, data.X, LACK)
-        mean = _exact_mean(short, features, data, np.full(y.shape[1], EXACT), n_jobs, progress, STILL_GOOD)
+        mean = _exact_mean(short, features, data, EXACT, n_jobs, progress, STILL_GOOD)
         return Draws(prior, functions, replace(fitted, global_part=None, exact_mean=mean))
     return Draws(prior, functions, for_targets(fitted, data, order, n_jobs, progress))
 
@@ -124,8 +124,7 @@ def for_targets(
     predictor, part, exact_mean = fitted.predictor, fitted.global_part, fitted.exact_mean
     assert isinstance(predictor, LocalPredictor)
     if exact_mean is not None:  # it gives the means; what local models would say is not asked for
-        squares, least = np.mean(data.y**2, axis=0), float(data.noise.min())
-        tolerance = precision_of_mean(fitted.report.tolerance or 1e-3, exact_mean.kernel, squares, least)
+        tolerance = precision_of_mean(fitted.report.tolerance or 1e-3, data.noise, data.y)
         exact_mean = _exact_mean(exact_mean.kernel, exact_mean.features, data, tolerance, n_jobs, progress)
         part = None
     else:
@@ -143,15 +142,15 @@ def _exact_mean(
     kernel: Kernel,
     features: tuple[DomainFeatures, ...],
     data: TrainingSet,
-    tolerance: Floats,
+    tolerance: float,
     n_jobs: int | None,
     progress: Progress | None,
     at_most: float | None = None,
 ) -> ExactMean:
-    """The mean of the exact process for the targets of `data`, to relative residuals (t,); see `System.solve`."""
+    """The mean of the exact process for the targets of `data`; see `System.solve`."""
     rng, n_sides = np.random.RandomState(0), min(data.y.shape[1], COLUMNS_AT_ONCE)
     system = System.of(kernel, features, data.X, data.noise, rng, n_jobs, MOST_PAIRS, n_sides=n_sides)
     weights = np.empty_like(data.y)
     for columns in memory.batches(data.y.shape[1], COLUMNS_AT_ONCE):
-        weights[:, columns] = system.solve(data.y[:, columns], tolerance[columns], progress, at_most)
+        weights[:, columns] = system.solve(data.y[:, columns], tolerance, progress, at_most).x
     return ExactMean(kernel, data.X, weights, features, system.Phi.T @ weights, n_jobs)

@@ -286,7 +286,7 @@ def error_against_cost(report: Report, *, ax: Axes | None = None) -> Axes:
     cost = np.array([trial[2] for trial in report.trials])
     error = np.array([trial[1] for trial in report.trials])
     ax.loglog(cost, error, "o", color=BLUE, markersize=8, alpha=0.75, markeredgewidth=0, label="candidate")
-    chosen = (error == report.divergence) & np.array([trial[0] == report.method for trial in report.trials])
+    chosen = (error == report.divergence_of_trial) & np.array([trial[0] == report.method for trial in report.trials])
     if chosen.any():
         marks = {"markersize": 15, "markerfacecolor": "none", "markeredgewidth": 2.2, "color": ORANGE}
         ax.loglog(cost[chosen], error[chosen], "o", **marks, label="chosen")

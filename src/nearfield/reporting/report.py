@@ -19,11 +19,14 @@ class Report:
         What was chosen, in words.
     reason : str
     divergence : float or None
-        Mean KL divergence per test point from the exact Gaussian process, KL(model || exact), in nats, measured at
-        probes, half of it for the targets and half for draws of the process where there are features; 0 for the exact
-        process, None where it was not measured.
+        Mean KL divergence per test point from the exact Gaussian process, KL(model || exact), in nats: what was
+        measured among the data or in gaps, whichever is more, and what the iteration for an exact mean leaves; 0 for
+        the exact process, None where it was not measured.
     divergence_error : float or None
-        Its standard error.
+        Standard error of what was measured among the data.
+    divergence_near_data : float or None
+        What was measured at probes among the data, half of it for the targets and half for draws of the process where
+        there are features; None in reports of earlier versions.
     divergence_in_gaps : float or None
         The same at places that are farther from the data than these are from one another; None where there are none,
         or they are not known (more than three columns, sources).
@@ -116,6 +119,7 @@ class Report:
     n_global: int = 0
     exact_mean: bool = False
     kind: str = "Local Gaussian process"
+    divergence_near_data: float | None = None
     divergence_in_gaps: float | None = None
     divergence_largest: float | None = None
     columns: tuple[str, ...] = ()
@@ -138,6 +142,11 @@ class Report:
     def _repr_html_(self) -> str:
         """Show a table in notebooks."""
         return summarise_report(self).to_html()
+
+    @property
+    def divergence_of_trial(self) -> float | None:
+        """What the trial that was chosen has in `trials`."""
+        return self.divergence if self.divergence_near_data is None else self.divergence_near_data
 
     @property
     def is_exact(self) -> bool:

@@ -266,9 +266,11 @@ def _verdict(report: Report) -> str:
 
 
 def _in_gaps(report: Report) -> str:
-    gaps = "" if report.divergence_in_gaps is None else f"; {report.divergence_in_gaps:.1e} in gaps"
-    largest = report.divergence_largest
-    return gaps if largest is None else f"{gaps}; {largest:.1e} at worst"
+    near, gaps = report.divergence_near_data, report.divergence_in_gaps
+    places = ((near if gaps is not None else None, "near data"), (gaps, "in gaps"))
+    figures = [f"{figure:.1e} {where}" for figure, where in places if figure not in (None, report.divergence)]
+    figures += [] if report.divergence_largest is None else [f"{report.divergence_largest:.1e} at worst"]
+    return f"; {', '.join(figures)}" if figures else ""
 
 
 def _left_out(report: Report) -> str:

@@ -19,7 +19,7 @@ from ..local.choices import Candidate, Choice, Speeds
 from ..local.frame import Frame
 from ..local.global_part import GlobalPart
 from ..local.in_memory import FramedArrays
-from ..local.iteration import ExactMean, precision_of_mean, signs
+from ..local.iteration import ExactMean, divergence_of_mean, precision_of_mean, signs
 from ..local.neighbourhoods import MANY, TrainingSet
 from ..local.predictor import LocalPredictor
 from ..local.request import LocalRequest
@@ -97,6 +97,11 @@ class FramedTensors:
         arrays = (as_doubles(values) for values in (self.X, self.y, self.noise))
         return FramedArrays(self.frame, TrainingSet.of(*arrays), self.part, speeds=self._speeds)
 
+    @property
+    def n_in_memory(self) -> float:
+        """See `FramedData`."""
+        return len(self.X)
+
     def split(self, request: LocalRequest, rng: np.random.RandomState) -> FramedTensors:
         """See `FramedData`; found on the host."""
         if not request.is_free or self.frame.kernel.n_scales == 1:
@@ -118,14 +123,12 @@ class FramedTensors:
         k, columns = y.shape[1] + 1, [y, y.new_ones((len(y), 1))]
         if request.learning.fixed.noise_variance is None:  # it comes from left-out residuals
             columns.append(like(signs(len(y)), y))
-        right = torch.cat(columns, dim=1)
-        squares = as_doubles(right.square().mean(dim=0))
-        precision = precision_of_mean(request.tolerance, self.frame.kernel, squares, float(noise.min()))
-        solution = exact_mean.solve(self.frame.kernel, X, right, noise, precision)
+        precision = precision_of_mean(request.tolerance, as_doubles(noise), as_doubles(y))
+        solution = exact_mean.solve(self.frame.kernel, X, torch.cat(columns, dim=1), noise, precision)
         if solution is None or not np.all(solution.relative_residuals <= precision):  # which NaN is not
             return None
         x = as_doubles(solution.x)
-        no_long = np.empty((0, k))
+        no_long, norms = np.empty((0, k)), np.linalg.norm(as_doubles(y), axis=0)
         return ExactMean(
             self.frame.kernel,
             as_doubles(X),
@@ -134,6 +137,7 @@ class FramedTensors:
             no_long,
             request.n_jobs,
             x[:, k:] if x.shape[1] > k else None,
+            divergence_of_mean(norms * solution.relative_residuals[: k - 1], as_doubles(noise)),
         )
 
     def choose(self, request: LocalRequest, rng: np.random.RandomState, exact_mean: bool) -> Choice:

@@ -207,7 +207,7 @@ def trials(model: Any) -> str:
     rows, ring = [], ""
     for label, error, cost in drawn:
         name = escape(label)
-        if label == report.method and error == report.divergence:
+        if label == report.method and error == report.divergence_of_trial:
             name, ring = f'<span class="taken">{name} (chosen)</span>', "; the ring is the one chosen"
         rows.append((name, typeset(error, 2), typeset(cost, 2)))
     chart = figure(
@@ -222,7 +222,7 @@ def trials(model: Any) -> str:
 
 def _cheaper(report: Report, drawn: Sequence[tuple[str, float, float]]) -> str:
     """A sentence about candidates that are cheaper than the one chosen, and yet below the tolerance."""
-    costs = [cost for label, error, cost in drawn if label == report.method and error == report.divergence]
+    costs = [cost for label, error, cost in drawn if label == report.method and error == report.divergence_of_trial]
     if not costs or report.tolerance is None:
         return ""
     below = [1 for _, error, cost in drawn if cost < costs[0] and error < report.tolerance]
