@@ -5,14 +5,14 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.compose import TransformedTargetRegressor
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 import nearfield as nf
@@ -150,15 +150,94 @@ def test_a_mean_model_without_weights_says_so():
 
 def test_categories_reach_the_mean_model():
     pd = pytest.importorskip("pandas", reason="pandas is not installed")
-    from sklearn.compose import make_column_transformer
-    from sklearn.preprocessing import OneHotEncoder
-
     frame = pd.DataFrame({"x": X[:, 0], "y": X[:, 1], "kind": np.where(X[:, 2] > 0.3, "high", "low")})
     mean = make_pipeline(make_column_transformer((OneHotEncoder(), ["kind"])), LinearRegression())
     model = nf.ExactGPRegressor(**GIVEN, coordinates=["x", "y"], mean=mean).fit(frame, Y)
     assert model.score(frame, Y) > 0.9
     given = model.mean_.predict(frame[:5])
     np.testing.assert_allclose(model.predict_parts(frame[:5]).drift.mean, given + model.y_mean_)
+
+
+@pytest.fixture
+def table():
+    """Columns of every type, some of them with missing values, and targets that depend on most."""
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    rng = np.random.default_rng(1)
+    kind, rooms = rng.integers(0, 3, N), rng.integers(1, 5, N)
+    frame = pd.DataFrame(
+        {
+            "x": X[:, 0],
+            "kind": pd.Categorical.from_codes(kind, ["low", "mid", "high"]),
+            "y": X[:, 1],
+            "area": X[:, 2],
+            "rooms": rooms,
+            "new": rng.uniform(size=N) < 0.5,
+            "heat": rng.choice(["gas", "oil"], N),
+        }
+    )
+    y = np.sin(X[:, 0]) + 3.0 * (kind == 2) + 0.5 * rooms + X[:, 2] + 0.1 * rng.standard_normal(N)
+    return frame, y
+
+
+class Seen(LinearRegression):
+    """A regressor that takes note of what it gets."""
+
+    def fit(self, X, y):
+        self.given_ = X
+        return super().fit(X[["area", "rooms", "new"]], y)
+
+    def predict(self, X):
+        self.asked_ = X
+        return super().predict(X[["area", "rooms", "new"]])
+
+
+def test_a_mean_model_gets_columns_of_the_types_that_they_have(table):
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame, y = table
+    frame = frame.astype({"area": np.float32})
+    model = nf.ExactGPRegressor(**GIVEN, coordinates=["x", "y"], groups=["rooms"], mean=Seen()).fit(frame, y)
+    model.predict(frame[:9])
+    for given, expected in ((model.mean_.given_, frame), (model.mean_.asked_, frame[:9])):
+        pd.testing.assert_frame_equal(given, expected, check_categorical=False)
+    model.predict(frame[:9].assign(rooms=1))
+    other = model.mean_.asked_
+    assert list(other["rooms"]) == [1] * 9
+
+
+@pytest.mark.usefixtures("quick_pages")
+def test_boosting_of_categories_with_missing_values(table, regressor):
+    frame, y = table
+    frame.loc[::7, "area"] = np.nan
+    frame.loc[::11, "kind"] = None
+    frame.loc[::13, "heat"] = None
+    columns = ["kind", "area", "rooms", "new"]
+    boosting = HistGradientBoostingRegressor(max_iter=20, categorical_features="from_dtype", random_state=0)
+    mean = make_pipeline(FunctionTransformer(lambda X: X[columns]), boosting)
+    model = regressor(coordinates=["x", "y"], mean=mean, random_state=0).fit(frame, y)
+    by_hand = clone(mean).fit(frame, y)
+    np.testing.assert_allclose(model.predict_parts(frame).drift.mean, by_hand.predict(frame) + model.y_mean_)
+    assert model.score(frame, y) > 0.8
+    assert len(model.loo_) == N
+    np.testing.assert_allclose(model.sample_y(frame[:20], 200).mean(axis=1), model.predict(frame[:20]), atol=0.3)
+    if regressor is REGRESSORS["exact"]:
+        assert np.isfinite(model.predict_grid(size=5)["mean"]).all()
+        assert "area" in model.to_html(X=frame, y=y)
+    for broken in (frame.assign(x=np.nan), frame.assign(area=np.inf)):
+        with pytest.raises(ValueError, match="of X contains NaN or infinity"):
+            regressor(coordinates=["x", "y"], mean=mean).fit(broken, y)
+    with pytest.raises(ValueError, match="The mean model LinearRegression failed to fit: Input X contains NaN"):
+        regressor(coordinates=["x", "y"], mean=LinearRegression()).fit(frame[["x", "y", "area"]], y)
+
+
+def test_model_files_know_types_and_missing_values(table, tmp_path):
+    pytest.importorskip("skops", reason="skops is not installed")
+    frame, y = table
+    frame.loc[::7, "area"] = np.nan  # which nobody looks at
+    frame.loc[::7, "heat"] = None
+    mean = make_pipeline(make_column_transformer((OneHotEncoder(), ["kind", "rooms", "heat"])), Ridge())
+    model = nf.ExactGPRegressor(**GIVEN, coordinates=["x", "y"], mean=mean).fit(frame, y)
+    nf.save(model, tmp_path / "model.nf")
+    np.testing.assert_allclose(nf.load(tmp_path / "model.nf").predict(frame), model.predict(frame))
 
 
 def test_refusals(tmp_path):

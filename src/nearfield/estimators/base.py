@@ -184,7 +184,7 @@ class GPRegressor(
                 raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
             y = without_na(y)
             refuse_gaps(y, "y")
-            points, targets = check_X_y(points, y, estimator=self, **options)
+            points, targets = check_X_y(points, y, estimator=self, ensure_all_finite="allow-nan", **options)
         else:
             points, targets = validated(self, X, y, reset=reset, **options)
         if reset:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
 
@@ -27,7 +27,16 @@ from ..features.design import (
 
 DEGREES = {"linear": 1, "quadratic": 2}
 MOST_LEVELS = 1000  # of a category
+MISSING = "(missing)"  # what no category is called, where that may be
+DTYPES = (
+    "category",
+    "bool",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    "float32",
+    "float64",
+)
 UNSEEN = "(unseen)"  # what levels of groups are called that fit has not seen
+_CATEGORIES = ("categor", "enum")  # how the names of their types begin, in pandas and others
 _FEW = 8  # columns that a message lists
 
 
@@ -46,6 +55,10 @@ class Encoding:
         Levels of the columns of categories, by the number of the column.
     groups : tuple of int
         Columns of categories that may hold others than those of `fit`, which get one more number.
+    dtypes : dict of str to str
+        What columns of a table are stored as, by the number of the column; one of `DTYPES`.
+    may_lack : tuple of int
+        Columns that only a mean model looks at, where values may be missing: NaN, or the category `MISSING`.
     """
 
     n_columns: int
@@ -53,6 +66,8 @@ class Encoding:
     used: tuple[int, ...]
     levels: dict[str, tuple[str, ...]]
     groups: tuple[int, ...] = ()
+    dtypes: dict[str, str] = field(default_factory=dict)
+    may_lack: tuple[int, ...] = ()
 
     def name(self, j: int) -> str:
         """Name of a column; without names they are x0, x1, ..."""
@@ -84,7 +99,7 @@ class Encoding:
         except (TypeError, ValueError):
             row = next(i for i, value in enumerate(values) if not _is_number(value))
             raise ValueError(f"{kind} must hold numbers. Got {values[row]!r} in row {row} (counted from 0).") from None
-        wrong = np.flatnonzero(~np.isfinite(numbers))
+        wrong = np.flatnonzero(np.isinf(numbers) if j in self.may_lack else ~np.isfinite(numbers))
         if len(wrong):
             what = "a missing value" if np.isnan(numbers[wrong[0]]) else "infinity"
             raise ValueError(
@@ -95,7 +110,7 @@ class Encoding:
 
     def _codes(self, j: int, values: Any, levels: tuple[str, ...]) -> Floats:
         places = {level: float(i) for i, level in enumerate(levels)}
-        labels = labels_of(values, self.name(j))
+        labels = labels_of(values, self.name(j), j in self.may_lack)
         if j in self.groups:
             return np.array([places.get(label, float(len(levels))) for label in labels])
         unknown = next((i for i, label in enumerate(labels) if label not in places), None)
@@ -111,15 +126,30 @@ class Encoding:
         """The table, or the array, that `encode` made numbers of: what transformers and regressors are given."""
         if self.names is None and not self.levels:
             return points
-        columns = [
-            points[:, j] if levels is None else np.array([*levels, UNSEEN], dtype=object)[points[:, j].astype(np.int64)]
-            for j, levels in ((j, self.levels_of(j)) for j in range(self.n_columns))
-        ]
+        columns = [self._as_given(j, points[:, j]) for j in range(self.n_columns)]
         if self.names is None:
             return np.array(columns, dtype=object).T
         import pandas as pd
 
         return pd.DataFrame(dict(zip(self.names, columns, strict=True)))
+
+    def _as_given(self, j: int, numbers: Floats) -> Any:
+        """A column as it is stored in the table, from its numbers or those of its levels (m,)."""
+        levels, dtype = self.levels_of(j), self.dtypes.get(str(j), "object")
+        if levels is not None:
+            labels = np.array([*levels, UNSEEN], dtype=object)
+            if j in self.may_lack:
+                labels[labels == MISSING] = np.nan
+            values = labels[numbers.astype(np.int64)]
+            if dtype == "category":
+                import pandas as pd
+
+                return pd.Categorical(values, [label for label in labels if label == label and label != UNSEEN])
+            if dtype == "object":
+                return values
+            known = {"True": 1.0, "False": 0.0, UNSEEN: np.nan}
+            numbers = np.array([float(known.get(value, value)) for value in values])
+        return numbers if dtype == "object" or np.isnan(numbers).any() else numbers.astype(dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,11 +249,14 @@ def column_of(X: Any, j: int) -> Any:
     return np.asarray(without_na(X[X.columns[j]] if hasattr(X, "columns") else X[:, j]))
 
 
-def labels_of(values: Any, name: str) -> list[str]:
+def labels_of(values: Any, name: str, may_lack: bool = False) -> list[str]:
     """Categories as text; a whole number is the same however it is stored."""
     labels = []
     for row, value in enumerate(values.tolist()):
         if value is None or value != value:
+            if may_lack:
+                labels.append(MISSING)
+                continue
             raise ValueError(
                 f"Column {name!r} of X contains NaN: a missing value in row {row} (counted from 0). Drop such rows, or "
                 "fill them."
@@ -262,7 +295,8 @@ def roles_of(model: Any, X: Any, names: Sequence[str] | None) -> Roles:
         used, categories = tuple(sorted({*used, *groups})), categories | set(groups)
     if model.mean is not None:
         used = everything
-    encoding = Encoding(n_columns, names, used, {}, groups)
+    others = () if model.mean is None or is_transformer(drift) else set(everything) - {*coordinates, *named, *groups}
+    encoding = Encoding(n_columns, names, used, {}, groups, _dtypes_of(X), tuple(sorted(others)))
     levels = {str(j): _levels(encoding, X, j) for j in used if j in categories or _holds_categories(X, j)}
     for j in coordinates:
         if str(j) in levels:
@@ -419,7 +453,7 @@ def _n_rows(X: Any) -> int:
 
 def _holds_categories(X: Any, j: int) -> bool:
     """Whether a column holds words, or is declared to hold categories."""
-    if hasattr(X, "columns") and str(getattr(X[X.columns[j]], "dtype", "")).lower().startswith(("categor", "enum")):
+    if hasattr(X, "columns") and str(getattr(X[X.columns[j]], "dtype", "")).lower().startswith(_CATEGORIES):
         return True
     values = column_of(X, j)
     if values.dtype.kind not in "OUST":
@@ -431,6 +465,15 @@ def _holds_categories(X: Any, j: int) -> bool:
     return bool(words)
 
 
+def _dtypes_of(X: Any) -> dict[str, str]:
+    """What columns of a table are stored as, where `DTYPES` has that; types that know of missing values are alike."""
+    if not hasattr(X, "columns"):
+        return {}
+    dtypes = [str(getattr(X[name], "dtype", "")).lower() for name in X.columns]
+    plain = ["category" if dtype.startswith(_CATEGORIES) else {"boolean": "bool"}.get(dtype, dtype) for dtype in dtypes]
+    return {str(j): dtype for j, dtype in enumerate(plain) if dtype in DTYPES}
+
+
 def _is_number(value: Any) -> bool:
     try:
         float(value)
@@ -440,8 +483,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _levels(encoding: Encoding, X: Any, j: int) -> tuple[str, ...]:
-    labels = set(labels_of(column_of(X, j), encoding.name(j)))
+    labels = set(labels_of(column_of(X, j), encoding.name(j), j in encoding.may_lack))
     levels = tuple(sorted(labels, key=float) if all(map(_is_number, labels)) else sorted(labels))
+    if j in encoding.may_lack:
+        return levels
     if len(levels) < 2:
         raise ValueError(f"Drift column {encoding.name(j)!r} has one category only, {levels[0]!r}: leave it out.")
     if len(levels) > MOST_LEVELS:

@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 
 from ..common.arrays import FARTHEST
 from ..common.targets import KINDS
+from ..estimators.columns import DTYPES
 from ..features.design import Design
 from ..kernels.families import FAMILIES
 from ..reporting.summary import FEATURES
@@ -44,6 +45,7 @@ _MAY_BE_ODD = frozenset(
             ("Report", "standard_errors"),
         ),
         ("NoiseModel", "dof"),
+        ("", "_points"),
     }
 )
 
@@ -297,7 +299,8 @@ def _is_encoding(f: Any) -> bool:
         and f.n_columns >= 1
         and all(0 <= j < f.n_columns for j in f.used)
         and set(f.levels) <= columns
-        and all(len(set(levels)) == len(levels) >= 2 for levels in f.levels.values())
+        and all(len(set(levels)) == len(levels) >= 1 for levels in f.levels.values())
+        and set(getattr(f, "dtypes", {}).values()) <= set(DTYPES)
     )
 
 

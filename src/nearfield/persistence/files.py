@@ -463,6 +463,8 @@ def _check_roles(model: Any) -> None:
         require(roles.encoding.n_columns == model.n_features_in_)
     if points is not None:
         require(points.ndim == 2 and points.shape[1] == model.n_features_in_)
+        lacking = np.flatnonzero(np.isnan(points).any(axis=0))
+        require(not np.isinf(points).any() and set(lacking.tolist()) <= set(roles.encoding.may_lack))
         for j, levels in roles.encoding.levels.items():
             most = len(levels) + (int(j) in roles.encoding.groups)
             require(np.all((points[:, int(j)] >= 0) & (points[:, int(j)] < most)))

@@ -168,7 +168,7 @@ def _sides(model: Any, names: list[str], axes: Any, size: Any, spacing: Any) -> 
             if j in coded:
                 value = np.argmax(np.bincount(points[:, j].astype(np.int64)))
             elif j not in coordinate_columns(model):  # a covariate is held, unless it is asked for
-                value = np.median(points[:, j])
+                value = np.nanmedian(points[:, j])
             else:
                 value = low if low == high else (low, high)  # as the data hold the column, so does the grid
         elif j in coded:

@@ -146,7 +146,7 @@ def padded_ranges(points: Floats, share: float = 0.02, model: Any = None) -> lis
     if len(points) == 0:
         raise ValueError("There are no points to go by: X is empty.")
     ranges = []
-    for low, high in zip(points.min(axis=0), points.max(axis=0), strict=True):
+    for low, high in zip(np.nanmin(points, axis=0), np.nanmax(points, axis=0), strict=True):
         pad = share * (high - low) or 0.5 * max(abs(low), 1.0)
         ranges.append((float(low - pad), float(high + pad)))
     columns = None if model is None else sphere_columns(model)

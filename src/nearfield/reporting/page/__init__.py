@@ -141,7 +141,7 @@ def save(page: str, path: str | Path) -> None:
 
 def _held_out(subject: Subject, X: ArrayLike, y: ArrayLike) -> LeftOut:
     """Observations of the first target beside their distributions."""
-    points, targets = check_X_y(X, y, multi_output=True, y_numeric=True)
+    points, targets = check_X_y(X, y, multi_output=True, y_numeric=True, ensure_all_finite="allow-nan")
     observed = np.asarray(targets, dtype=np.float64).reshape(len(points), -1)[:, 0]
     found = subject.distribution(points)
     # Without noise, predictions of training points are certain, which no score can divide by.

@@ -81,7 +81,7 @@ def section(subject: Subject, X: Floats | None, y: Floats | None) -> tuple[str, 
 
 def _along(subject: Subject, points: Floats, j: int) -> Slice:
     whole = points.shape[1] == 1
-    low, high = np.percentile(points[:, j], [0, 100] if whole else [1, 99])
+    low, high = np.nanpercentile(points[:, j], [0, 100] if whole else [1, 99])
     low, high = (low, high) if high > low else padded_ranges(points)[j]
     x = np.linspace(low, high, (3 if whole else 1) * POINTS)
     places = np.tile(base_of(points, levels_of(subject.model)), (len(x), 1))
@@ -130,7 +130,7 @@ def base_of(points: Floats, coded: Iterable[int] = ()) -> Floats:
     Medians would leave a row without any category, where each is a column. Columns that hold numbers of categories are
     `coded`: the most common is taken.
     """
-    base: Floats = np.median(points, axis=0)
+    base: Floats = np.nanmedian(points, axis=0)
     for j in coded:
         base[j] = np.argmax(np.bincount(points[:, j].astype(np.int64)))
     flags = categories.flags_of(points)
