@@ -306,7 +306,9 @@ def _state(model: Any) -> dict[str, Any]:
         fitted = model._fitted
         values = {**values, "_offset": fitted.frame.offset, "_unit": fitted.frame.unit, "_weight": fitted.weight}
     if isinstance(model, FeatureGPRegressor):  # a file of a few features does not hold all data
-        values = {**values, "_stated_noise": None, "_points": None}
+        values = {**values, "_stated_noise": None}
+        if model._points is not None:
+            values["_points"] = None
         if model._mean_rows is not None:
             values["_mean_rows"] = model._mean_rows[:0]
     return {name: values[name] for name in (*_STATE[type(model).__name__], *_OPTIONAL) if name in values}
