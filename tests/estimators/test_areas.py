@@ -229,6 +229,16 @@ def test_where_the_closed_form_is_out_of_reach_samples_answer(monkeypatch):
         model.predict_areas(X, np.zeros(20), method="exact")
 
 
+@pytest.mark.parametrize("method", ["auto", "exact"])
+def test_an_error_of_the_closed_form_is_not_answered_from_samples(monkeypatch, method):
+    def broken(*_):
+        raise ValueError("a matrix of another shape")
+
+    monkeypatch.setattr("nearfield.estimators.area_groups.variances_of_sums", broken)
+    with pytest.raises(ValueError, match="a matrix of another shape"):
+        exact("chosen").predict_areas(places(20), np.zeros(20), method=method)
+
+
 def test_only_data_that_matter_are_solved_for(monkeypatch):
     """Far from the places asked for, data make no difference."""
     rng = np.random.RandomState(0)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..common.arrays import as_doubles
+from ..common.errors import OutOfReachError
 from ..common.types import Floats, Integers
 from ..common.validation import is_whole
 from .area_groups import Groups
@@ -117,7 +118,7 @@ class Aggregated:
         if method != "samples":
             try:
                 variance = self._variances_of_sums(points, chosen)
-            except (ValueError, MemoryError):
+            except (OutOfReachError, MemoryError):
                 if method == "exact":
                     raise
         if variance is not None:
