@@ -73,7 +73,9 @@ REFUSALS = (
         given=("groups",),
     ),
     Refusal("profile_likelihood", "profile_likelihood is for models without groups", given=("groups",)),
-    Refusal("gradient_of_the_likelihood", "unexpected keyword argument 'eval_gradient'", OF_JOINT),
+    Refusal("gradient_of_the_likelihood", "for models without groups", OF_JOINT, given=("groups",)),
+    Refusal("gradient_of_the_likelihood", "without groups and drift", ("feature",), given=("drift",)),
+    Refusal("gradient_of_the_likelihood", "without groups and drift", ("feature",), given=("categories",)),
     # A file of a feature model holds sums, and no rows.
     Refusal("left_out_of_a_file", "keeps no training rows, which left-out predictions need", ("feature",)),
     Refusal("predict_grid_where_the_data_are", "does not keep its training data; give axes", ("feature",)),

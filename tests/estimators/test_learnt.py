@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.preprocessing import PolynomialFeatures
 
 import nearfield as nf
+from nearfield.estimators.units import rescale
 from nearfield.hyperparameters.all_data import Profile, log_likelihood_of_all
 from nearfield.kernels import Kernel
 
@@ -96,3 +98,106 @@ def test_two_equal_fits_are_equal(data):
     )
     assert first.n_evaluations == second.n_evaluations
     assert np.array_equal(first.kernel.length_scales, second.kernel.length_scales)
+
+
+# ---- gradients of the likelihood ---------------------------------------------------------------------
+
+SCALES = {
+    "one": {"length_scale": 0.8, "signal_variance": 1.3},
+    "each": {"length_scale": [0.5, 1.5], "signal_variance": 1.3},
+    "two": {"length_scale": [[0.4, 0.6], [1.5, 2.0]], "signal_variance": [0.3, 1.0]},
+}
+
+
+def derivatives(fit, given):
+    """Derivatives of the likelihood that models with hyperparameters given by their logarithms have, by differences."""
+    names = ("length_scale", "signal_variance", "noise_variance")
+    numbers = [np.asarray(given[name], dtype=float) for name in names if name in given]
+    logs = np.log(np.concatenate([np.ravel(each) for each in numbers]))
+    found = []
+    for i in range(len(logs)):
+        values = []
+        for step in (1e-4, -1e-4):
+            moved = np.exp(logs + step * (np.arange(len(logs)) == i))
+            parts = np.split(moved, np.cumsum([each.size for each in numbers])[:-1])
+            shaped = [part.reshape(each.shape) for part, each in zip(parts, numbers, strict=True)]
+            new = {n: v if v.ndim else float(v) for n, v in zip([n for n in names if n in given], shaped, strict=True)}
+            values.append(fit(**new).log_marginal_likelihood())
+        found.append((values[0] - values[1]) / 2e-4)
+    return found
+
+
+@pytest.mark.parametrize("scales", SCALES)
+@pytest.mark.parametrize("kind", ["exact", "matern", "drift", "taylor", "fourier"])
+@pytest.mark.filterwarnings("ignore:The model is .* from the exact")
+def test_the_gradient_of_the_likelihood_is_its_derivative(scales, kind):
+    rng = np.random.default_rng(0)
+    X, weights = rng.uniform(0, 2, (60, 2)), rng.uniform(0.5, 2, 60)
+    y = np.column_stack([np.sin(3 * X[:, 0]) + X[:, 1], np.cos(2 * X[:, 1])]) + 0.2 * rng.standard_normal((60, 2))
+    maps = {"taylor": nf.TaylorFeatures(9, center=[1.0, 1.0]), "fourier": nf.FourierFeatures(31, random_state=0)}
+    options = {"matern": {"kernel": "matern32"}, "drift": {"drift": "linear"}}.get(kind, {})
+
+    def fit(**given):
+        made = nf.FeatureGPRegressor(maps[kind], **given) if kind in maps else nf.ExactGPRegressor(**given, **options)
+        return made.fit(X, y, weights)
+
+    given = {**SCALES[scales], "noise_variance": 0.05}
+    value, gradient = fit(**given).log_marginal_likelihood(eval_gradient=True)
+    assert value == fit(**given).log_marginal_likelihood()
+    assert_allclose(gradient, derivatives(fit, given), rtol=1e-4, atol=1e-4)
+
+
+def test_the_gradient_of_a_map_without_length_scales_and_what_has_none():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (50, 2))
+    y = X[:, 0] ** 2 + 0.1 * rng.standard_normal(50)
+
+    def fit(**given):
+        return nf.FeatureGPRegressor(PolynomialFeatures(2), **given).fit(X, y)
+
+    given = {"signal_variance": 0.7, "noise_variance": 0.02}
+    gradient = fit(**given).log_marginal_likelihood(eval_gradient=True)[1]
+    assert_allclose(gradient, derivatives(fit, given), rtol=1e-5)
+    given = {"length_scale": 1.0, **given}
+    sketch = nf.FeatureGPRegressor(nf.MaclaurinFeatures(50, random_state=0), **given).fit(X, y)
+    with pytest.raises(ValueError, match="is for Gaussian kernels by TaylorFeatures"):
+        sketch.log_marginal_likelihood(eval_gradient=True)
+    groups = nf.ExactGPRegressor(**given, coordinates=[0], groups=[1]).fit(np.round(X), y)
+    with pytest.raises(ValueError, match="without groups"):
+        groups.log_marginal_likelihood(eval_gradient=True)
+
+
+# ---- what features learn by their own likelihood ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("feature_map", [nf.FourierFeatures(40, random_state=0), PolynomialFeatures(2)])
+@pytest.mark.filterwarnings("ignore:The model is .* from the exact")
+def test_learned_is_what_the_features_learnt(feature_map):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (120, 1))
+    y = np.sin(2 * X[:, 0]) + 0.2 * rng.standard_normal(120)
+    model = nf.FeatureGPRegressor(feature_map, likelihood="features", random_state=0).fit(X, y)
+    assert model.learned_.kernel is model.kernel_
+    assert model.learned_.noise_variance == model.noise_variance_
+    assert model.learned_.log_likelihood == pytest.approx(model.log_marginal_likelihood() / len(X))
+    assert model.learned_.n_evaluations > 0
+    gradient = model.log_marginal_likelihood(eval_gradient=True)[1]
+    assert np.abs(gradient).max() < 0.5  # of 120 points, at a maximum
+
+
+@pytest.mark.filterwarnings("ignore:The model is .* from the exact")
+def test_other_units_keep_what_the_features_learnt_and_the_rows():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(0, 3, (80, 2)), rng.standard_normal(80)])
+    y = np.sin(2 * X[:, 0]) + X[:, 2] + 0.2 * rng.standard_normal(80)
+    taylor = nf.TaylorFeatures(12, center=[1.5, 1.5])
+    given = {"likelihood": "features", "coordinates": [0, 1], "drift": [2], "random_state": 0}
+    model = nf.FeatureGPRegressor(taylor, **given).fit(X, y)
+    before, left_out, noise = model.predict(X), model.cross_validate(np.arange(80) % 4), model.noise_variance_
+    units = np.array([10.0, 0.1, 2.0])
+    rescale(model, units)
+    assert model.noise_variance_ == noise
+    assert_allclose(model.predict(X * units), before)
+    again = model.cross_validate(np.arange(80) % 4)
+    assert_allclose(again.mean, left_out.mean)
+    assert_allclose(again.std, left_out.std)

@@ -15,6 +15,7 @@ from ..common.arrays import Array, as_doubles, indices_like, is_tensor
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
 from ..common.types import Booleans, Floats
+from ..hyperparameters.all_data import gradient_of_dense
 from ..kernels.draws import PriorDraws, drawn_residuals
 from ..local.covariance import Conditioning
 from ..local.gradient import kernel_space_slopes
@@ -26,6 +27,7 @@ from ..solvers.left_out import of_kernel_space
 from ..streaming.inputs import refuse_source
 from .area_groups import Groups
 from .joint_noise import LearntJointNoise
+from .learnt import refuse_unknown
 from .rotated import rotated
 from .samples import Functions
 from .twins import as_given
@@ -335,11 +337,28 @@ class ExactGPRegressor(LearntJointNoise):
     def _bytes_per_function(self) -> float:
         return 32.0 * self._n_rows()
 
-    def log_marginal_likelihood(self) -> float:
+    def log_marginal_likelihood(self, eval_gradient: bool = False) -> Any:
         """Log marginal likelihood of the training data at the fitted hyperparameters (summed over targets).
 
         With a drift of columns it is the restricted likelihood, `-((n - p) log 2 pi + log|C| + log|F' C^-1 F| + r' C^-1
         r) / 2`, with `F` the columns as `drift_coef_` names them and `r` the targets less the drift.
+
+        Parameters
+        ----------
+        eval_gradient : bool, default=False
+            Also the derivatives in the logarithms of all length scales, signal variances, and the noise variance; of
+            models without groups.
+
+        Returns
+        -------
+        value : float
+        gradient : ndarray of shape (n_hyperparameters,), if `eval_gradient`
         """
         check_is_fitted(self, "kernel_")
-        return float(self._posterior.log_likelihood().sum()) + self._log_unit_of_drift()
+        value = float(self._posterior.log_likelihood().sum()) + self._log_unit_of_drift()
+        if not eval_gradient:
+            return value
+        refuse_unknown(self, "log_marginal_likelihood(eval_gradient=True)", "groups")
+        return value, self._as_users_see(
+            gradient_of_dense(self.kernel_, self.noise_variance_, *self._rows_of_process())
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
@@ -22,8 +23,10 @@ from ..common.warnings import warn
 from ..features import FourierFeatures
 from ..features.gradients import is_differentiable, length_scale_gradients
 from ..hyperparameters.blocks import Block
+from ..hyperparameters.learned import Learned
 from ..hyperparameters.learning import maximise_feature_likelihood
 from ..hyperparameters.noise import NoiseModel
+from ..hyperparameters.optimiser import Optimum
 from ..hyperparameters.space import CONSTANT_SPREAD
 from ..kernels import Kernel
 from ..local.feature_distance import measure
@@ -434,10 +437,24 @@ class FeatureGPRegressor(FeatureFunctions):
             raise ValueError("The covariance of all rows of a source cannot be held; ask for return_std instead.")
         return predict_source(self, source, return_std, include_noise)
 
-    def log_marginal_likelihood(self) -> float:
-        """Log marginal likelihood, under the features' kernel, of the data seen so far (summed over targets)."""
+    def log_marginal_likelihood(self, eval_gradient: bool = False) -> Any:
+        """Log marginal likelihood, under the features' kernel, of the data seen so far (summed over targets).
+
+        Parameters
+        ----------
+        eval_gradient : bool, default=False
+            Also the derivatives in the logarithms of all length scales, signal variances, and the noise variance; of
+            models of arrays that were fitted at once, without drift and groups, and of maps with derivatives:
+            `TaylorFeatures`, `FourierFeatures` that are not structured, and maps without a length scale.
+
+        Returns
+        -------
+        value : float
+        gradient : ndarray of shape (n_hyperparameters,), if `eval_gradient`
+        """
         check_is_fitted(self, "kernel_")
-        return float(self._posterior.log_likelihood()[:-1].sum()) + self._log_unit_of_drift()
+        value = float(self._posterior.log_likelihood()[:-1].sum()) + self._log_unit_of_drift()
+        return (value, self._gradient_of_likelihood()) if eval_gradient else value
 
     # ---- maps ----------------------------------------------------------------------------------------------------
 
@@ -483,7 +500,8 @@ class FeatureGPRegressor(FeatureFunctions):
         unit = spread / (float(np.mean(np.sum(rows * rows, axis=0))) or 1.0)
         given = (None if fixed.variances is None else float(fixed.variances[0]), fixed.noise_variance)
         start = np.log([given[0] or 0.9 * unit, given[1] or 0.1 * spread])
-        free = np.array([value is None for value in given])
+        free, began = np.array([value is None for value in given]), time.perf_counter()
+        learned = Learned(Kernel.gaussian(np.nan, float(np.exp(start[0]))), float(np.exp(start[1])))
         if free.any() and np.any(y):
             bounds = np.log([[1e-8 * unit, 1e6 * unit], [1e-8 * spread, 10 * spread]])[free]
 
@@ -491,7 +509,7 @@ class FeatureGPRegressor(FeatureFunctions):
                 return rows * np.exp(0.5 * theta[0]), ()
 
             budget = check_positive(self, "time_budget")
-            start = maximise_feature_likelihood(
+            optimum = maximise_feature_likelihood(
                 features,
                 start,
                 free,
@@ -501,9 +519,28 @@ class FeatureGPRegressor(FeatureFunctions):
                 time_budget=budget,
                 progress=self._check_progress(),
             )
-        self._amplitude = float(np.exp(0.5 * start[0]))
-        self._set_hyperparameters(Kernel.gaussian(np.nan, float(np.exp(start[0]))), float(np.exp(start[1])))
+            learned = self._learned_by(optimum, learned, len(X), began)
+        self._amplitude = learned.kernel.variance**0.5
+        self._set_learned(learned)
         self.length_scale_ = None
+
+    def _learned_by(self, optimum: Optimum, before: Learned, n: int, began: float) -> Learned:
+        """What the features' own likelihood of `n` samples says of the hyperparameters that were learnt `before`."""
+        theta = np.exp(optimum.point)
+        scales = theta[:-2] if len(theta) > 2 else np.nan  # a map may have none
+        return replace(
+            before,
+            kernel=Kernel.gaussian(scales, float(theta[-2])),
+            noise_variance=float(theta[-1]),
+            log_likelihood=optimum.value,
+            n_blocks=1,
+            block_size=n,
+            n_evaluations=before.n_evaluations + optimum.n_evaluations,
+            seconds=before.seconds + time.perf_counter() - began,
+            converged=optimum.converged,
+            on_bounds=(),
+            standard_errors=None,
+        )
 
     def _refine(self, X: Floats, y: Floats, weights: Floats | None) -> None:
         """Move the hyperparameters learnt for the kernel to the maximum of the features' own likelihood."""
@@ -527,13 +564,13 @@ class FeatureGPRegressor(FeatureFunctions):
         # Within a factor of e^4 of the kernel's optimum, which is the better guide where the features say little.
         bounds = np.stack([start - 4, start + 4], axis=1)[free]
         budget = max(self.time_budget - self.learned_.seconds, 0.0)
-        theta = maximise_feature_likelihood(
+        began = time.perf_counter()
+        optimum = maximise_feature_likelihood(
             features, start, free, bounds, y, sample_weight=weights, time_budget=budget, progress=self._check_progress()
         )
-        scales, variance, noise = np.exp(theta[:q]), float(np.exp(theta[q])), float(np.exp(theta[-1]))
-        self._set_hyperparameters(Kernel.gaussian(scales, variance), noise)
+        self._set_learned(self._learned_by(optimum, self.learned_, len(X), began))
         # The map drawn stays, and only its scale changes.
-        feature_map.set_params(length_scale=self.length_scale_, variance=variance)._rescale(X.shape[1])
+        feature_map.set_params(length_scale=self.length_scale_, variance=self.kernel_.variance)._rescale(X.shape[1])
 
     # ---- sums ----------------------------------------------------------------------------------------------------
 

@@ -9,9 +9,12 @@ import numpy as np
 from ..common.arrays import column_squares
 from ..common.derivatives import along_columns
 from ..common.types import Floats
+from ..features.gradients import is_differentiable, length_scale_gradients
+from ..hyperparameters.likelihood import feature_log_likelihood
 from ..solvers.feature_space import FeatureSpace
 from .area_groups import Groups
 from .joint_noise import LearntJointNoise
+from .learnt import refuse_unknown
 from .samples import Functions
 
 
@@ -65,6 +68,34 @@ class FeatureFunctions(LearntJointNoise):
         if with_variance:
             variance = np.stack([column_squares(q.factor.whiten(each)) for each in slopes], axis=1)
         return gradient, variance
+
+    def _gradient_of_likelihood(self) -> Floats:
+        """Derivatives of the log likelihood in the logarithms of length scales, variances and noise variance."""
+        what = "log_marginal_likelihood(eval_gradient=True)"
+        refuse_unknown(self, what, "groups", "drift")
+        X, y, noise, _ = self._rows_of_process()
+        if not has_scales(self.feature_map):
+            rows, directions = self._rows(X), []
+        elif not is_differentiable(self.feature_map) or self.kernel_.family != "gaussian":
+            raise ValueError(
+                f"{what} is for Gaussian kernels by TaylorFeatures, or by FourierFeatures that are not structured: "
+                "other maps have no derivatives in the length scale."
+            )
+        else:
+            maps = self.feature_map_ if isinstance(self.feature_map_, list) else [self.feature_map_]
+            parts = [each.transform(X).T for each in maps]
+            rows, (J, q) = np.concatenate(parts), self.kernel_.length_scales.shape
+            starts = np.cumsum([0, *map(len, parts)])
+            directions = [np.zeros_like(rows) for _ in range(J * q + J)]
+            for j, (each, part) in enumerate(zip(maps, parts, strict=True)):
+                own = slice(starts[j], starts[j + 1])
+                slopes = length_scale_gradients(each.map_, each._scaled(X)) * each.variance**0.5
+                for c, slope in enumerate(slopes if q > 1 else slopes.sum(axis=0)[None]):
+                    directions[j * q + c][own] = slope
+                directions[J * q + j][own] = 0.5 * part  # features are in proportion to the root of the variance
+        gradient = feature_log_likelihood(rows, directions, self.noise_variance_, y, noise / self.noise_variance_)[1]
+        # Behind the directions are the variance of all features and that of the noise.
+        return self._as_users_see(np.delete(gradient, -2)) if directions else gradient
 
     def _gradients(self, X: Floats, with_covariance: bool) -> tuple[Floats, Floats | None]:
         q, (m, d), k = self._posterior, X.shape, len(self.y_mean_)

@@ -66,8 +66,7 @@ class LearntJointNoise(JointGPRegressor):
     def _at_noise(self, noise_variance: float) -> None:
         """Set the noise variance, and keep all other hyperparameters."""
         self.noise_variance_ = noise_variance
-        if hasattr(self, "learned_"):
-            self.learned_ = replace(self.learned_, noise_variance=noise_variance)
+        self.learned_ = replace(self.learned_, noise_variance=noise_variance)
 
     def _field_points(self, X: Any) -> Floats:
         points: Floats = self._inner(as_doubles(X)) / self._field_unit()

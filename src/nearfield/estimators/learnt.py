@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..common.arrays import as_doubles
 from ..common.sphere import N_CHORD_COLUMNS
 from ..common.types import Floats
 from ..common.validation import is_whole
@@ -87,7 +88,7 @@ class Learnt:
     def _rows_of_process(self) -> tuple[Floats, Floats, Floats, Floats | None]:
         """Points as the kernel sees them, targets less what is known of their mean, noise variances, drift columns."""
         X, y, noise = self._training_rows()  # type: ignore[attr-defined]
-        y = y - self._known_of_training() - self.y_mean_  # type: ignore[attr-defined]
+        y = y - self._known_of_training() - as_doubles(self.y_mean_)  # type: ignore[attr-defined]
         return self._inner(X), y, noise, self._drift_columns(X)  # type: ignore[attr-defined]
 
 

@@ -44,8 +44,11 @@ def rescale(model: Any, units: NDArray[np.float64]) -> None:
     elif isinstance(model, FeatureGPRegressor):
         if hasattr(model, "report_"):
             model.report_ = model._described(model.report_)
+        if model._rows_kept is not None:
+            X, *others = model._rows_kept
+            model._rows_kept = np.column_stack([X[:, : len(units)] * units, X[:, len(units) :]]), *others
         maps = model.feature_map_ if isinstance(model.feature_map_, list) else [model.feature_map_]
-        for feature_map, scales in zip(maps, kernel.length_scales, strict=True):
+        for feature_map, scales in zip(maps, kernel.expanded().length_scales, strict=True):
             feature_map.set_params(length_scale=scales)._rescale(len(units))
             if hasattr(feature_map, "center_"):
                 feature_map.center_ = feature_map.center_ * units

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from ..common import memory
 from ..common.threads import n_threads, worker_threads
 from ..common.types import Floats
 from ..kernels import Kernel
@@ -15,6 +16,7 @@ from ..solvers.ordered_cells import ordered_cells
 from .blocks import LARGEST_SINGLE_BLOCK, Block, LearningData, stacked, sum_of
 from .composite import along
 from .learned import Learned
+from .likelihood import Stack, squared_differences
 from .request import LearningRequest
 
 CELL_POINTS, N_EARLIER = 32, 128
@@ -47,6 +49,25 @@ def log_likelihood_of_all(
             some = sum_of(stacked(blocks[start : start + size], by_column), run)(kernel, noise_variance)
             value, gradient = value + some[0], gradient + some[1]
     return value, gradient
+
+
+def gradient_of_dense(
+    kernel: Kernel, noise_variance: float, X: Floats, y: Floats, noise: Floats, drift: Floats | None = None
+) -> Floats:
+    """The same gradient for any number of points without approximation, of the restricted likelihood with a drift.
+
+    Columns of the drift (n, p) are independent. It takes O(n^3) time.
+    """
+    n, q = len(X), kernel.length_scales.shape[1]
+    memory.require(
+        4.0 * n * n * (3 * q + 2 * kernel.n_scales + 2),
+        f"The gradient of the likelihood of {n} samples",
+        "LocalGPRegressor needs less.",
+    )
+    factors = None if noise_variance == 0 else noise[None] / noise_variance
+    columns = None if drift is None else drift[None]
+    stack = Stack(squared_differences(X[None], q > 1), y[None], factors, drift=columns)
+    return stack(kernel, noise_variance)[1]
 
 
 class Profile(NamedTuple):

@@ -16,7 +16,7 @@ from .composite import finish, maximise_composite_likelihood, with_extents
 from .families import compare_families
 from .learned import Learned, OnBoundWarning, not_converged_message, on_bounds_message
 from .likelihood import feature_log_likelihood
-from .optimiser import maximise
+from .optimiser import Optimum, maximise
 from .request import Fixed, LearningRequest, Progress
 from .scales import learn_with_scales
 from .signal import without_chance
@@ -112,8 +112,8 @@ def maximise_feature_likelihood(
     sample_weight: Floats | None = None,
     time_budget: float = 60.0,
     progress: Progress | None = None,
-) -> Floats:
-    """Maximise the likelihood of a kernel given by features.
+) -> Optimum:
+    """Maximise the likelihood of a kernel given by features, per number of the targets.
 
     Parameters
     ----------
@@ -131,7 +131,8 @@ def maximise_feature_likelihood(
 
     Returns
     -------
-    theta : ndarray of shape (p,)
+    optimum : Optimum
+        Its point is of all logarithms (p,).
     """
     began = time.perf_counter()
     factors = None if sample_weight is None else 1.0 / sample_weight
@@ -155,4 +156,4 @@ def maximise_feature_likelihood(
     if not optimum.converged:
         how = optimum.value, time.perf_counter() - began, optimum.n_evaluations, time_budget
         warn(not_converged_message(*how), ConvergenceWarning)
-    return filled(optimum.point)
+    return replace(optimum, point=filled(optimum.point))
