@@ -5,6 +5,8 @@ can be judged again. The failures, and how much chance is allowed, for which row
 
 crash
     Any exception but a refusal. A refusal is a `ValueError` that the library itself raises, in one line.
+time
+    No answer within the limit of processor time.
 not finite, rows
     A mean, standard deviation or bound that is not finite; another number of answers than of rows.
 worse than the mean
@@ -110,7 +112,7 @@ def judge(figures: Figures) -> list[str]:
     if "error" in figures:
         return [] if figures["refused"] else [f"crash: {figures['error']}"]
     if "ended" in figures:
-        return [f"crash: {figures['ended']}"]
+        return [figures["ended"]]
     if figures["answers"] != figures["m"]:
         return [f"rows: {figures['answers']} answers for {figures['m']}"]
     if not figures["finite"]:

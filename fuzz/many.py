@@ -28,7 +28,7 @@ from typing import Any, Protocol
 from .judging import Case, Figures, judge, kind, measure
 from .runner import ONE_THREAD
 
-GRAVE = ("crash", "rows", "not finite", "worse than the mean")  # no share of these is allowed
+GRAVE = ("crash", "time", "rows", "not finite", "worse than the mean")  # no share of these is allowed
 ALLOWED = 0.05  # share of cases that may fail in other ways, of which some are chance
 
 
@@ -221,7 +221,7 @@ class _Child:
         self._words.seek(0)
         words = self._words.read()
         late = code == -signal.SIGXCPU or "Timeout" in words
-        ended = "no answer in time" if late else f"the process ended with {code}: {words[-300:]}"
+        ended = "time: no answer" if late else f"crash: the process ended with {code}: {words[-300:]}"
         return {"name": name, "ended": ended, "seconds": time.monotonic() - began}
 
 

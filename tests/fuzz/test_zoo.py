@@ -236,7 +236,7 @@ def test_the_verdict():
     good = 40 * [well("a")]
     assert many.verdict(good, 40) == 0
     assert many.verdict(good, 41) == 1  # one is lost
-    assert many.verdict([*good[1:], {"name": "x", "ended": "no answer in time"}], 40) == 1
+    assert many.verdict([*good[1:], {"name": "x", "ended": "time: no answer"}], 40) == 1
     sure = measure(case(), make=TooSure)
     assert many.verdict([*good[2:], sure, sure], 40) == 0
     assert many.verdict([*good[3:], sure, sure, sure], 40) == 1
@@ -271,8 +271,8 @@ def test_children_that_die_or_hang_are_found_out_and_the_rest_is_still_tried(tmp
     names = ["a", "dies", "b", "hangs", "works"]
     found = {figures["name"]: figures.get("ended") for figures in many.run("strange", names, 1, 0.3)}
     assert list(found) == names
-    assert found["dies"].startswith("the process ended with -6")
-    assert [found[name] for name in names if name != "dies"] == [None, None, "no answer in time", "no answer in time"]
+    assert found["dies"].startswith("crash: the process ended with -6")
+    assert [found[name] for name in names if name != "dies"] == [None, None, "time: no answer", "time: no answer"]
 
 
 def test_figures_are_kept_and_not_made_again(tmp_path, monkeypatch, capsys):
