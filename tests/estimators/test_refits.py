@@ -25,7 +25,8 @@ def test_a_refit_with_a_map_of_another_kind_is_as_a_first_fit(maps, stored, tmp_
     model.set_params(feature_map=maps[1]).fit(X, Y)
     fresh = nf.FeatureGPRegressor(maps[1], random_state=0).fit(X, Y)
     assert set(vars(model)) == set(vars(fresh))
-    assert hasattr(model, "learned_") == (maps[1] is OURS)
+    assert hasattr(model, "_amplitude") == (maps[1] is FOREIGN)
+    assert model.learned_.kernel is model.kernel_
     np.testing.assert_array_equal(model.predict(X), fresh.predict(X))
 
 
