@@ -32,7 +32,7 @@ from .watch import Memory, Watch
 SECONDS = 60  # a file
 ADDRESS_SPACE = 1 << 30  # bytes that a child may take beyond what it has when it starts
 PER_CHILD = 5000
-ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # problems are small
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "LOKY_MAX_CPU_COUNT"), "1")  # problems are small
 
 # A file of b bytes that is refused may take BASE + FACTOR * b bytes before it is; a header of JSON takes the most.
 BASE, FACTOR = 48 << 20, 64

@@ -10,22 +10,39 @@ import pytest
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
 
 HEAD = """
-import json, resource, sys, warnings
+import json, resource, sys, threading, warnings
 import numpy as np
 import nearfield as nf
+from scipy.linalg.blas import dgemm
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
 def data(n, d=2):
     X = rng.uniform(size=(n, d))
     return X, np.sin(9 * X[:, 0])
 given = dict(length_scale=0.1, signal_variance=1.0, noise_variance=0.1, n_jobs=2)  # each thread has a stack
-# Everything is imported, every thread pool made, and BLAS has its buffers for each thread, before the limit is set:
-# old versions of OpenBLAS wait for ever where they get none.
+# Everything is imported and every thread pool made before the limit is set.
 for gp, n in ((nf.LocalGPRegressor(**given), 3000), (nf.ExactGPRegressor(**given), 500),
               (nf.FeatureGPRegressor(nf.FourierFeatures(n_components=10), **given), 500)):
     gp.fit(*data(n)).predict(data(10)[0], return_std=True)
-used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + MEBIBYTES * 2**20,) * 2)
+def used():
+    return int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+# BLAS keeps a buffer for every thread that is in it at once, as large as the processor asks for, and ends the process
+# or waits for ever where it gets none; NumPy and SciPy have one each. So all of them are taken now.
+square = np.asfortranarray(np.ones((600, 600)))
+def multiply(start):
+    start.wait()
+    square @ square
+    dgemm(1.0, square, square)
+quiet = 0
+while quiet < 3:
+    before, start = used(), threading.Barrier(4)
+    threads = [threading.Thread(target=multiply, args=(start,)) for _ in range(4)]  # two of n_jobs, and some to spare
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    quiet = quiet + 1 if used() == before else 0
+resource.setrlimit(resource.RLIMIT_AS, (used() + MEBIBYTES * 2**20,) * 2)
 def outcome(work):
     try:
         work()
