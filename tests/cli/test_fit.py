@@ -14,6 +14,8 @@ import pytest
 import nearfield as nf
 from nearfield import cli, io
 
+from ..warned import on_bounds
+
 
 def others(path):
     """Files beside the table."""
@@ -45,6 +47,7 @@ def test_a_model_comes_out_that_python_can_open(fit, rows):
     np.testing.assert_allclose(model.predict(places), direct.predict(places), rtol=1e-9)
 
 
+@on_bounds
 def test_axes_may_be_rotated(runs, fails, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 10, (150, 2)) * [1.0, 30.0]

@@ -9,6 +9,8 @@ import pytest
 
 import nearfield as nf
 
+from ..warned import few_features
+
 
 def test_what_people_read(runs, model):
     out, err = runs("info", model)
@@ -42,6 +44,7 @@ def test_what_machines_read(runs, model):
         nf.FeatureGPRegressor(nf.PolynomialSketch(20, random_state=0)),
     ],
 )
+@few_features
 def test_models_saved_in_python(runs, rows, tmp_path, gp):
     path = tmp_path / "m.nf"
     nf.save(gp.fit(rows[0], np.column_stack([rows[1], rows[1]])), path)

@@ -9,6 +9,8 @@ pytest.importorskip("typer")
 import nearfield as nf
 from nearfield import cli
 
+from ..warned import few_features
+
 pytestmark = pytest.mark.usefixtures("quick_pages")
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09, "random_state": 0}
 NAMES = np.array(["east", "north"], dtype=object)
@@ -124,6 +126,7 @@ def test_what_cannot_be_is_one_line_and_nothing_is_written(folder, capsys, argum
     assert sorted(folder.iterdir()) == before
 
 
+@few_features
 def test_a_model_without_training_data_needs_a_table(folder, table, capsys):
     model = nf.FeatureGPRegressor(nf.TaylorFeatures(8), **FIXED).fit(table[:, :2], table[:, 2])
     nf.save(model, "features.nf")

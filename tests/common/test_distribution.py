@@ -54,7 +54,7 @@ def test_parts_agree(dof, calibration):
 
 
 def test_crps_of_normal_distributions_is_that_of_the_metrics():
-    assert np.mean(make().crps(Y)) == pytest.approx(metrics.crps(Y, MEAN, SCALE**2), rel=1e-12)
+    assert np.mean(make().crps(Y)) == pytest.approx(metrics.crps(Y, MEAN, std=SCALE), rel=1e-12)
 
 
 def test_calibration_makes_probabilities_uniform():

@@ -1,12 +1,14 @@
 """scikit-learn's own checks, with hyperparameters learnt and fixed."""
 
-import warnings
-
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import nearfield as nf
+
+from ..warned import far_points, few_features
+
+# The checks fit to toys.
+pytestmark = [far_points, few_features, pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")]
 
 FIXED = {"length_scale": 4.0, "signal_variance": 1.0, "noise_variance": 0.1}
 FOURIER = nf.FourierFeatures(32, random_state=0)
@@ -40,13 +42,6 @@ def expected_failures(estimator):
     else:
         return {}
     return {"check_sample_weight_equivalence_on_dense_data": reason}
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the checks fit to toys
-        yield
 
 
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)

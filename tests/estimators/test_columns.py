@@ -194,8 +194,13 @@ def test_columns_that_say_nothing_new():
     with pytest.raises(ValueError, match=r"The drift has 4 columns \('intercept', .*\), and there are 4 samples"):
         fit(few, Y[:4], drift=["area", "type", "east"])
     again = X.assign(copy=X["type"].str.upper())
-    with pytest.warns(
-        UserWarning, match="Drift column 'copy=HOUSE' is a linear combination of 'type=house' in the data"
+    with (
+        pytest.warns(
+            UserWarning, match="Drift column 'copy=HOUSE' is a linear combination of 'type=house' in the data"
+        ),
+        pytest.warns(
+            UserWarning, match="Drift column 'copy=VILLA' is a linear combination of 'type=villa' in the data"
+        ),
     ):
         fitted = fit(again, drift=["type", "copy"])
     assert fitted.drift_coef_.names == ("intercept", "type=house", "type=villa")

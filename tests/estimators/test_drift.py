@@ -8,6 +8,8 @@ from sklearn.preprocessing import SplineTransformer
 
 import nearfield as nf
 
+from ..warned import far_points
+
 pytestmark = pytest.mark.usefixtures("few_probes_in_module")
 GIVEN = {"length_scale": 1.3, "signal_variance": 0.8, "noise_variance": 0.05}
 RNG = np.random.default_rng(0)
@@ -127,6 +129,7 @@ def test_quadratic_drift_in_coordinates_far_from_zero():
     assert model.drift_coef_["x0^2"].value == pytest.approx(here.drift_coef_["x0^2"].value, rel=1e-4)
 
 
+@far_points
 def test_a_constant_mean_is_what_it_was():
     plain = nf.ExactGPRegressor(**GIVEN).fit(X, Y)
     C = kernel(X, X) + 0.05 * np.eye(N)

@@ -24,6 +24,8 @@ from nearfield.solvers.factors import Cholesky
 from nearfield.solvers.kernel_space import KernelSpace
 from nearfield.sources import ArraySource
 
+from ..warned import far_points, unlike_columns
+
 FIXED = {"length_scale": 0.4, "signal_variance": 1.5, "noise_variance": 0.05}
 
 
@@ -151,6 +153,7 @@ def test_a_column_of_targets_stays_a_column():
     assert_allclose(fixed().fit(X, y[:, None]).predict(X_test)[:, 0], fixed().fit(X, y).predict(X_test))
 
 
+@far_points
 def test_the_mean_of_the_targets_is_put_back():
     X, y, X_test = problem()
     plain, shifted = fixed().fit(X, y), fixed().fit(X, y + 1e6)
@@ -158,6 +161,7 @@ def test_the_mean_of_the_targets_is_put_back():
     assert_allclose(plain.predict([[1e3, 1e3]]), y.mean())
 
 
+@far_points
 @settings(max_examples=25)
 @given(st.floats(-6, 1), st.floats(-2, 2), st.integers(0, 100))
 def test_variances_are_never_negative_nor_above_the_prior(log_noise, log_length, seed):
@@ -179,6 +183,7 @@ def test_the_diagonal_of_a_covariance_is_not_negative_where_rounding_would_make_
     assert np.diagonal(gp.predict(X_test, return_cov=True)[1]).min() >= 0
 
 
+@far_points
 def test_far_from_the_data_the_prior_returns():
     X, y, _ = problem()
     mean, std = fixed().fit(X, y).predict([[50.0, 50.0], [-1e6, 0.0]], return_std=True)
@@ -382,6 +387,7 @@ def test_yacht_converged_predicts_far_better_than_published(data_dir):
 # ---- scikit-learn ----------------------------------------------------------------------------------------------------
 
 
+@far_points
 def test_pipeline_search_clone_and_pickle():
     X, y, X_test = problem()
     pipeline = make_pipeline(StandardScaler(), fixed(length_scale=1.0))
@@ -616,6 +622,7 @@ def test_one_constant_column(ard):
     assert_allclose(gp.predict(padded), plain.predict(X), atol=1e-2)
 
 
+@unlike_columns
 @pytest.mark.parametrize("ard", [False, True])
 @pytest.mark.parametrize("n", [150, 1500])
 def test_columns_of_very_different_scales(ard, n):

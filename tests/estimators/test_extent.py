@@ -8,6 +8,8 @@ import pytest
 
 import nearfield as nf
 
+from ..warned import on_bounds
+
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.01}
 X = np.column_stack([np.random.default_rng(0).uniform(0, 5, 60), np.random.default_rng(1).uniform(40, 45, 60)])
 Y = np.sin(X[:, 0])
@@ -102,6 +104,7 @@ def test_times_are_refused_with_a_way_out():
         nf.ExactGPRegressor(**FIXED).fit(np.array(["2024-01-01", "2024-01-02"], dtype="M8[D]")[:, None], [1.0, 2.0])
 
 
+@on_bounds
 def test_columns_of_unlike_units_are_told():
     unlike = X * [1.0, 1e5]
     with pytest.warns(UserWarning, match=r"Column 1 spreads \d+ times as wide as column 0"):

@@ -23,6 +23,8 @@ from nearfield.common import memory
 from nearfield.solvers.factors import Cholesky
 from nearfield.solvers.feature_space import FeatureSpace
 
+from ..warned import far_points, few_features, unlike_columns
+
 FIXED = {"length_scale": 0.5, "signal_variance": 1.5, "noise_variance": 0.05}
 
 
@@ -192,6 +194,8 @@ def test_several_targets_are_the_single_ones_side_by_side():
     assert together.sample_y(X_test, 4).shape == (25, 3, 4)
 
 
+@far_points
+@few_features
 @settings(max_examples=20)
 @given(st.floats(-6, 1), st.floats(-1, 2), st.sampled_from(list(MAPS.values())))
 def test_variances_are_never_negative(log_noise, log_length, feature_map):
@@ -204,6 +208,8 @@ def test_variances_are_never_negative(log_noise, log_length, feature_map):
         assert np.all(np.diagonal(gp.predict(points, return_cov=True)[1]) >= 0)
 
 
+@far_points
+@few_features
 def test_far_from_the_data_many_fourier_features_return_to_the_prior():
     X, y, _ = problem(20)
     gp = fixed(nf.FourierFeatures(1500, random_state=0)).fit(X, y)
@@ -297,6 +303,7 @@ def test_by_default_hyperparameters_are_those_of_the_exact_gp():
     assert_allclose(gp.feature_map_.length_scale, gp.length_scale_)
 
 
+@few_features
 @pytest.mark.parametrize("ard", [False, True])
 @pytest.mark.parametrize(
     "feature_map",
@@ -450,6 +457,8 @@ def test_inputs_and_the_map_given_are_not_modified():
 # ---- scikit-learn ----------------------------------------------------------------------------------------------------
 
 
+@few_features
+@far_points
 def test_pipeline_search_clone_and_pickle():
     X, y, X_test = problem()
     pipeline = make_pipeline(StandardScaler(), fixed(nf.TaylorFeatures(8), length_scale=2.0)).fit(X, y)
@@ -528,6 +537,7 @@ def test_constant_targets(value, feature_map):
     assert np.all(np.isfinite(std))
 
 
+@unlike_columns
 @pytest.mark.parametrize("ard", [False, True])
 def test_one_constant_column_and_columns_of_very_different_scales(ard):
     rng = np.random.RandomState(0)
@@ -543,6 +553,7 @@ def test_one_constant_column_and_columns_of_very_different_scales(ard):
     assert gp.score(X[200:], y[200:]) > (0.95 if ard else 0.2)
 
 
+@few_features
 def test_duplicated_samples():
     X, y, X_test = problem()
     gp = fixed(taylor(), noise_variance=1e-6).fit(np.repeat(X, 5, axis=0), np.repeat(y, 5))

@@ -12,6 +12,7 @@ from nearfield import ExactGPRegressor, LocalGPRegressor, load, metrics, save
 from nearfield.local import by_number, by_radius, choices, global_part, iteration
 
 from ..small import exact_up_to
+from ..warned import far_points
 
 WIDTH, RADIUS, NOISE = 10.0, 1.6, 0.05
 # How many of the three scales have features over the whole domain, and what is left to neighbourhoods.
@@ -291,6 +292,7 @@ def test_where_the_iteration_is_out_of_reach_a_warning_says_what_was_reached(mon
 # ---- beyond the data -----------------------------------------------------------------------------------------------
 
 
+@far_points
 @pytest.mark.parametrize("name", KERNELS)
 def test_far_away_the_prior_answers(name):
     model = local(name, 1e-3)

@@ -15,6 +15,7 @@ from nearfield import (
 from nearfield.kernels import Kernel
 from nearfield.kernels.draws import PriorDraws
 
+from ..warned import far_points
 from .fitted import KINDS, NOISE, PLAIN, exact, local, training
 from .fitted import places as places_in_square
 
@@ -75,6 +76,7 @@ def test_gradients_are_near_those_of_the_exact_process(name):
     assert np.abs(np.log(std / exact_std)).mean() < 0.1
 
 
+@far_points
 def test_gradients_of_the_exact_process():
     """Means by differences; standard deviations by the joint covariance of places that are close together."""
     model = ExactGPRegressor(length_scale=[0.5, 1.1], signal_variance=1.3, noise_variance=NOISE).fit(*training(300))

@@ -8,6 +8,8 @@ from sklearn.preprocessing import SplineTransformer
 
 import nearfield as nf
 
+from ..warned import far_points, few_features
+
 GIVEN = {"length_scale": 1.0, "signal_variance": 1.3, "noise_variance": 0.1}
 ROLES = {"coordinates": ["east", "north"], "drift": ["area", "kind", "east"]}
 LOCAL = {"n_scales": 1, "noise": "constant", "likelihood": "gaussian", "random_state": 0}
@@ -70,6 +72,8 @@ def inside(model):
     return slice(0, 25) if isinstance(model, nf.FeatureGPRegressor) else slice(None)
 
 
+@far_points
+@few_features
 def test_covariances_are_those_of_universal_kriging(model, dense):
     mean, covariance = model.predict(PLACES, return_cov=True)
     own = inside(model)
@@ -151,12 +155,14 @@ def test_a_mean_model_is_in_draws_and_areas_and_has_no_gradient():
 
 
 def test_a_transformer_has_no_gradient():
-    model = nf.ExactGPRegressor(**GIVEN, drift=SplineTransformer(3)).fit(TABLE[["east", "north"]], PRICES)
+    with pytest.warns(UserWarning, match="Drift column 'north_sp_4' is a linear combination"):
+        model = nf.ExactGPRegressor(**GIVEN, drift=SplineTransformer(3)).fit(TABLE[["east", "north"]], PRICES)
     assert model.sample_y(TABLE[["east", "north"]][:4], 3, random_state=0).shape == (4, 3)
     with pytest.raises(ValueError, match=r"'drift' parameter.* no gradient"):
         model.predict_gradient(TABLE[["east", "north"]][:4])
 
 
+@far_points
 def test_many_local_models_agree_with_the_exact_process():
     table = houses(900, 3)
     y = prices(table, 4)

@@ -10,6 +10,7 @@ from nearfield.estimators.units import rescale
 from nearfield.hyperparameters.all_data import Profile, log_likelihood_of_all
 from nearfield.kernels import Kernel
 
+from ..warned import on_bounds
 from .test_kernels import draw
 
 GIVEN = {"length_scale": [0.8, 5.0], "signal_variance": [1.0, 2.0], "noise_variance": 0.1}
@@ -83,6 +84,7 @@ def test_bad_questions(data, arguments, words):
         model.profile_likelihood(**arguments)
 
 
+@on_bounds
 def test_pure_noise_is_predicted_by_its_mean():
     rng = np.random.RandomState(0)
     X, y = rng.uniform(0, 10, (1500, 2)), rng.standard_normal(1500)

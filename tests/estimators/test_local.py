@@ -18,6 +18,8 @@ from nearfield.features import maclaurin, taylor
 from nearfield.local.moments import MomentModel
 from nearfield.solvers.kernel_space import KernelSpace
 
+from ..warned import far_points, few_features
+
 pytestmark = pytest.mark.usefixtures("few_probes")
 NOISE = 0.09
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": NOISE, "random_state": 0}
@@ -79,6 +81,7 @@ def test_the_length_scale_of_the_sinc_data_is_the_papers(sinc):
     assert 0.09 < model.length_scale_ < 0.14
 
 
+@far_points
 @pytest.mark.parametrize(
     "model",
     [
@@ -106,6 +109,8 @@ def test_far_away_mean_and_std_return_to_the_prior(sinc, model):
         np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
+@far_points
+@few_features
 @pytest.mark.parametrize(
     "model",
     [
@@ -438,6 +443,7 @@ def test_partial_fit_refuses_other_shapes():
 # ---- every row once ----------------------------------------------------------------------------------------------
 
 
+@far_points
 @pytest.mark.parametrize(
     "options",
     [{}, COARSE, {**COARSE, "blend": True}, {**COARSE, "centers": "test"}],
@@ -528,6 +534,7 @@ def test_arguments_are_left_as_they_are():
 # ---- scikit-learn's company --------------------------------------------------------------------------------------
 
 
+@far_points
 def test_pipeline_and_grid_search():
     X, y = data(150)
     pipeline = make_pipeline(StandardScaler(), LocalGPRegressor(noise_variance=NOISE, **COARSE))
@@ -587,6 +594,7 @@ def sets_of_options():
     return [{}, COARSE, {**COARSE, "blend": True}, {**COARSE, "centers": "net"}, {**COARSE, "centers": "farthest"}]
 
 
+@far_points
 @pytest.mark.parametrize("n", [40, 1600])
 @pytest.mark.filterwarnings("ignore:tolerance")
 def test_duplicate_points(n):
@@ -599,6 +607,7 @@ def test_duplicate_points(n):
         assert divergence(model, exact, held_out(margin=0.0)) < (2e-3 if not options else 0.1)
 
 
+@far_points
 @pytest.mark.parametrize(("n", "d"), [(20, 1), (20, 2), (20, 5), (1600, 1), (1600, 5)])
 def test_all_points_equal(n, d):
     X, y = np.full((n, d), 3.0), np.random.RandomState(0).standard_normal(n)
@@ -657,6 +666,7 @@ def test_whole_numbers_and_single_precision(options):
     assert_sane(LocalGPRegressor(**FIXED, **options).fit(X.tolist(), y.tolist()), X.tolist())
 
 
+@far_points
 @pytest.mark.parametrize("options", [*sets_of_options(), {**COARSE, "centers": "test"}], ids=str)
 def test_a_test_set_far_away_and_none(options):
     X, y = data(200)
@@ -672,6 +682,7 @@ def test_a_test_set_far_away_and_none(options):
     assert mean.shape == std.shape == (0, 2)
 
 
+@far_points
 def test_far_away_the_papers_method_has_no_gaps_either():
     X, y = data(200)
     far = np.array([[1e2, 0.0], [1e30, -1e30], [1.7e308, -1.7e308]])
@@ -681,6 +692,7 @@ def test_far_away_the_papers_method_has_no_gaps_either():
         assert model.predict(np.empty((0, 2))).shape == (0,)
 
 
+@far_points
 @pytest.mark.parametrize(
     ("d", "ratio"),
     [(1, 1e-6), (1, 1e-4), (1, 1e-2), (1, 1e6), (2, 1e-6), (2, 1e-2), (2, 1e2), (2, 1e6), (3, 1e-6), (3, 1e6)],
@@ -710,6 +722,7 @@ def test_units_do_not_matter(scale):
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+@far_points
 @pytest.mark.filterwarnings("ignore:radius")
 @settings(max_examples=25)
 @given(
@@ -815,6 +828,7 @@ def test_missing_values_are_refused(wrong):
         model.predict([[wrong, 0.0]])
 
 
+@far_points
 def test_hardly_any_data():
     with pytest.raises(ValueError, match="minimum of 2"):
         LocalGPRegressor(length_scale=1.0).fit([[0.0]], [1.0])

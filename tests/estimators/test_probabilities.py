@@ -7,6 +7,10 @@ from sklearn.exceptions import NotFittedError
 import nearfield as nf
 from nearfield.sources import ArraySource
 
+from ..warned import few_features
+
+pytestmark = few_features
+
 RNG = np.random.RandomState(0)
 X = RNG.uniform(0, 6, (120, 2))
 Y = np.sin(X[:, 0]) + 0.2 * RNG.standard_normal(120)
@@ -58,9 +62,9 @@ def test_scores(model):
     np.testing.assert_allclose(loo.y, Y, atol=1e-9)
     np.testing.assert_allclose(loo.residuals, Y - loo.mean, atol=1e-9)
     assert loo.rmse == pytest.approx(nf.metrics.rmse(Y, loo.mean))
-    assert loo.nll == pytest.approx(nf.metrics.mean_nll(Y, loo.mean, loo.std**2))
-    assert loo.crps == pytest.approx(nf.metrics.crps(Y, loo.mean, loo.std**2))
-    assert loo.coverage(0.8) == nf.metrics.coverage(Y, loo.mean, loo.std**2, 0.8)
+    assert loo.nll == pytest.approx(nf.metrics.mean_nll(Y, loo.mean, std=loo.std))
+    assert loo.crps == pytest.approx(nf.metrics.crps(Y, loo.mean, std=loo.std))
+    assert loo.coverage(0.8) == nf.metrics.coverage(Y, loo.mean, std=loo.std, level=0.8)
     assert len(loo) == 120
     assert loo.probabilities.shape == loo.standardised.shape == (120,)
     assert "120 samples" in str(loo)

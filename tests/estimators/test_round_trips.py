@@ -6,6 +6,8 @@ import pytest
 import nearfield as nf
 from nearfield.kernels import Kernel
 
+from ..warned import few_features, on_bounds
+
 RNG = np.random.default_rng(0)
 REGRESSORS = {
     "exact": nf.ExactGPRegressor,
@@ -31,6 +33,7 @@ def of_kernel(model):
     return {**model.kernel_.parameters(), "noise_variance": model.noise_variance_}
 
 
+@few_features
 @pytest.mark.parametrize("take", [of_attributes, of_kernel])
 @pytest.mark.parametrize("target", REGRESSORS)
 @pytest.mark.parametrize("ard", [False, True])
@@ -58,6 +61,7 @@ def test_as_many_numbers_as_columns_are_scales_where_there_are_as_many_variances
     assert per_scale.kernel_.length_scales.shape == (3, 1)
 
 
+@on_bounds
 def test_rows_of_length_scales_are_scales_though_their_variances_are_learnt():
     X, y = problem(2)
     model = nf.ExactGPRegressor(length_scale=[[1.0, 1.0], [5.0, 5.0]], noise_variance=0.1, random_state=0).fit(X, y)

@@ -7,6 +7,8 @@ from sklearn.exceptions import ConvergenceWarning
 import nearfield as nf
 from nearfield.estimators.units import rescale
 
+from ..warned import few_features
+
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 6, (150, 2)) * [1.0, 300.0]
 Y = np.column_stack([np.sin(X[:, 0]), np.cos(X[:, 1] / 300)]) + 0.05 * RNG.standard_normal((150, 2))
@@ -29,6 +31,7 @@ def test_estimates_on_a_bound_are_in_the_new_units(ard):
             assert estimate in before
 
 
+@few_features
 @pytest.mark.parametrize("length_scale", [1.5, [1.0, 2.0], [[1.0, 2.0], [3.0, 4.0]]])
 @pytest.mark.parametrize(
     "make",

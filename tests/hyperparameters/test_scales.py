@@ -18,6 +18,8 @@ from nearfield.hyperparameters.scales import learn_with_scales
 from nearfield.kernels import Kernel
 from nearfield.local.neighbourhoods import TrainingSet
 
+from ..warned import few_features
+
 
 def waves(X, length_scale, rng, n=1500):
     """A draw from a Gaussian process with a Gaussian kernel of unit variance, by random Fourier features."""
@@ -155,11 +157,13 @@ def test_threads_may_predict_with_one_model():
 
 def test_far_from_all_data_the_prior_is_the_answer():
     _, y, model = short_and_long()
-    mean, std = model.predict([[1e5, 1e5]], return_std=True)
+    with pytest.warns(UserWarning, match="outside of the data: the prior"):
+        mean, std = model.predict([[1e5, 1e5]], return_std=True)
     np.testing.assert_allclose(mean, y[:2000].mean())
     np.testing.assert_allclose(std, 2**0.5)
 
 
+@few_features
 def test_every_regressor_finds_the_number_of_scales():
     X, y = problem([0.8, 8.0], n=1500)
     features = nf.FourierFeatures(400, random_state=0)

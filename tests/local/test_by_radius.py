@@ -256,7 +256,7 @@ def test_small_data_end_with_the_exact_process():
     X, y = synthetic(600, 2, 14.0)
     model = LocalGPRegressor(**FIXED).fit(X, y)
     exact = ExactGPRegressor(**FIXED).fit(X, y)
-    test = np.random.RandomState(1).uniform(-3, 17, (200, 2))
+    test = np.random.RandomState(1).uniform(-2, 16, (200, 2))
     for found, expected in zip(model.predict(test, return_std=True), exact.predict(test, return_std=True), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-8)
     assert model.report_.divergence == 0

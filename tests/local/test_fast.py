@@ -16,6 +16,10 @@ from nearfield.local.model_stack import ModelStack, forms_of
 from nearfield.local.moments import MomentModel
 from nearfield.solvers.kernel_space import KernelSpace
 
+from ..warned import far_points
+
+pytestmark = far_points
+
 FIXED = {"length_scale": 1.0, "signal_variance": 1.3, "noise_variance": 0.02, "random_state": 0}
 PLAN = {1: (6.0, 12), 2: (2.6, 9), 3: (2.4, 6)}  # radius and degree
 

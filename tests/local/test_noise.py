@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import nearfield as nf
+from nearfield.hyperparameters.learned import OnBoundWarning
 from nearfield.hyperparameters.noise import NoiseModel
 from nearfield.hyperparameters.noise_field import FieldSum, Inputs
 from nearfield.local.in_memory import InMemory
@@ -65,7 +66,7 @@ def test_field_of_noise(local):
         X, truth(X) + np.sqrt(variance(X)) * NOISE, 1 / variance(X)
     )
     mean, std = oracle.predict(TEST, return_std=True)
-    best = nf.metrics.mean_nll(y, mean, std**2 + variance(TEST))
+    best = nf.metrics.mean_nll(y, mean, var=std**2 + variance(TEST))
     assert -np.mean(distribution.logpdf(y)) < best + 0.03
     low, high = local.predict_interval(TEST)
     quiet = variance(TEST) < 0.05
@@ -189,12 +190,13 @@ def test_where_it_is_not_supported():
     fixed = {"spacing": 1.0, "radius": 3.0, "features": nf.TaylorFeatures(8)}
     with pytest.raises(ValueError, match="must be 'auto' or 'gaussian' for rows of a source"):
         nf.LocalGPRegressor(**GIVEN, **fixed, likelihood="student").fit(source)
-    assert nf.LocalGPRegressor(**GIVEN, **fixed).fit(source).noise_model_.is_plain
+    assert nf.LocalGPRegressor(**GIVEN, noise_variance=0.1, **fixed).fit(source).noise_model_.is_plain
 
 
 def test_without_noise():
     # A simulator: residuals are tiny, and nothing divides by them.
-    smooth = nf.LocalGPRegressor(**GIVEN).fit(X, truth(X))
+    with pytest.warns(OnBoundWarning, match="noise variance .* free of noise"):
+        smooth = nf.LocalGPRegressor(**GIVEN).fit(X, truth(X))
     assert np.all(np.isfinite(smooth.predict_interval(TEST)))
     assert np.max(np.abs(smooth.predict(TEST) - truth(TEST))) < 1e-2
     constant = nf.LocalGPRegressor(random_state=0).fit(X, np.full(N, 3.0))

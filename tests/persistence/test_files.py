@@ -22,6 +22,10 @@ from nearfield.hyperparameters.learned import OnBound
 from nearfield.persistence import codec, container, files
 from nearfield.solvers.feature_space import FeatureSpace
 
+from ..warned import far_points, few_features
+
+pytestmark = [far_points, few_features]
+
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 12, (400, 2))
 y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.1 * RNG.standard_normal(400)

@@ -9,7 +9,10 @@ from hypothesis import given
 import nearfield as nf
 
 from ..small import exact_up_to
+from ..warned import far_points
 from .problems import MOST, problems
+
+pytestmark = far_points
 
 ROUNDING = 1e-6
 

@@ -10,7 +10,10 @@ from scipy.stats import ortho_group
 
 import nearfield as nf
 
+from ..warned import far_points
 from .problems import problems
+
+pytestmark = far_points
 
 # Rounding in the distances and sums is amplified by the condition of the matrix, at most about n over the noise.
 tame = {

@@ -79,6 +79,7 @@ def test_what_is_refused(netcdf, tmp_path, capsys):
     assert not out.exists()
 
 
+@pytest.mark.filterwarnings("ignore:Use `@` matmul:PendingDeprecationWarning")  # in rioxarray
 def test_geotiff_in_and_out(tmp_path, scene):
     rioxarray = pytest.importorskip("rioxarray", reason="rioxarray is not installed")
     image = scene.rename(lat="y", lon="x").rio.write_crs(4326).astype(np.float32)

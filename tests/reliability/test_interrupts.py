@@ -20,6 +20,10 @@ from threadpoolctl import threadpool_info
 import nearfield as nf
 from nearfield.local.neighbourhoods import TrainingSet
 
+from ..warned import few_features
+
+pytestmark = few_features
+
 POINTS = 2000 if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz" else 25
 HOME = str(Path(nf.__file__).parent)
 GIVEN = {"length_scale": 0.3, "signal_variance": 1.0, "noise_variance": 0.01}

@@ -14,6 +14,8 @@ import nearfield as nf
 from nearfield.common import threads
 from nearfield.local import ensemble
 
+from ..warned import few_features
+
 GIVEN = {"length_scale": 0.1, "signal_variance": 1.0, "noise_variance": 0.01}
 TEST = np.random.default_rng(9).uniform(size=(200, 2))
 
@@ -110,6 +112,7 @@ def test_a_fork_keeps_a_limit_of_the_callers():
         assert set(pool.apply_async(blas_threads).get(timeout=120)) == {1}
 
 
+@few_features
 def test_what_is_the_callers_stays_as_it_is():
     np.random.seed(3)  # noqa: NPY002
     legacy, standard, filters = np.random.get_state()[1].copy(), random.getstate(), list(warnings.filters)  # noqa: NPY002

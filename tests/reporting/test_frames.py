@@ -26,10 +26,10 @@ def test_a_frame_has_the_index_of_its_data():
     np.testing.assert_allclose(answer["upper"], mean + ndtri(0.9) * std)
     np.testing.assert_allclose(answer["lower"] + answer["upper"], 2 * mean)
     with pytest.raises(ValueError, match="names"):
-        model.predict_frame(frame[["b", "a"]])
+        model.predict_frame(frame[["b", "a"]], include_noise=True)
     for level in (95, "a", None):
         with pytest.raises(ValueError, match="'level' argument must lie between 0 and 1"):
-            model.predict_frame(frame, level=level)
+            model.predict_frame(frame, level=level, include_noise=True)
 
 
 def test_a_frame_of_several_targets():

@@ -20,6 +20,8 @@ from nearfield.reporting.page.slices import base_of
 from nearfield.reporting.page.svg import Chart, Scale, fitted
 from nearfield.sources import ArraySource
 
+from ..warned import few_features
+
 pytestmark = pytest.mark.usefixtures("few_probes_in_module", "coarse_maps")
 CELLS = maps.CELLS
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09, "random_state": 0}
@@ -355,6 +357,7 @@ def test_a_projection_draws_a_map_of_other_inputs():
     assert shown["words"][0] == "median"
 
 
+@few_features
 def test_models_of_every_kind_have_a_page(page_of_line):
     assert "<p>None: this is the exact Gaussian process.</p>" in page_of_line
     X, y = data(60, 3)
@@ -379,6 +382,7 @@ def test_models_at_the_edges_have_a_page():
     assert "6 more columns are not shown" in webpage.build(wide)
 
 
+@few_features
 def test_what_does_not_fit_together_is_refused(plane):
     with pytest.raises(ValueError, match="2 columns"):
         webpage.build(plane, columns=["a"])

@@ -169,7 +169,7 @@ def test_nearfield_imports_no_optional_package():
 def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch, line):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"nearfield\[plot\]"):
-        plotting.prediction(line[0])
+        plotting.prediction(line[0], include_noise=True)
 
 
 def test_a_picture_that_fails_leaves_no_figure(line, plane):

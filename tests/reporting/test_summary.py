@@ -1,7 +1,6 @@
-import re
-
 """One summary for prints, notebooks, the command line and the page."""
 
+import re
 from dataclasses import replace
 from html import escape
 
@@ -15,7 +14,9 @@ from nearfield.reporting.frames import report_table
 from nearfield.reporting.numbers import with_powers
 from nearfield.reporting.summary import summarise
 
-pytestmark = pytest.mark.usefixtures("quick_pages")
+from ..warned import few_features
+
+pytestmark = [pytest.mark.usefixtures("quick_pages"), few_features]
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09, "random_state": 0}
 X = np.random.default_rng(0).uniform(0, 8, (60, 2))
 MODELS = {

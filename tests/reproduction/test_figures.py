@@ -12,6 +12,8 @@ from nearfield.reproduction.cache import Cache
 from nearfield.reproduction.cells import Laboratory
 from nearfield.reproduction.settings import Settings
 
+from ..warned import far_points, few_features
+
 
 def test_the_kernel_vanishes_as_the_theorem_says():
     grid = np.linspace(0, 5, 11)
@@ -23,6 +25,8 @@ def test_the_kernel_vanishes_as_the_theorem_says():
     np.testing.assert_allclose(truncated, exact, atol=1e-14)
 
 
+@far_points
+@few_features
 def test_sinc_collapses_around_zero_and_not_around_the_test_points():
     found = sinc.experiment(0)
     far = np.abs(found.grid) > 1.0

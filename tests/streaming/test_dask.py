@@ -10,6 +10,8 @@ import nearfield as nf
 from nearfield.sources import SourceError, predict_to
 from nearfield.streaming import sums as streaming
 
+from ..warned import far_points, few_features
+
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 da = pytest.importorskip("dask.array", reason="Dask is not installed")
 dd = pytest.importorskip("dask.dataframe", reason="Dask is not installed")
@@ -19,6 +21,8 @@ import cloudpickle
 
 from nearfield.sources import DaskSource
 from nearfield.streaming import dask as dask_source
+
+pytestmark = far_points
 
 PLANNED = {
     "length_scale": 1.0,
@@ -107,6 +111,7 @@ def test_collections_are_recognised_without_a_source(cluster):
     assert_close(model.predict(places(), return_std=True), in_memory().predict(places(), return_std=True))
 
 
+@few_features
 def test_a_global_map(cluster):
     given = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09}
     model, whole = (nf.FeatureGPRegressor(nf.FourierFeatures(80, random_state=0), **given) for _ in range(2))

@@ -7,6 +7,8 @@ from sklearn.preprocessing import SplineTransformer
 
 import nearfield as nf
 
+from ..warned import few_features
+
 RNG = np.random.default_rng(0)
 N = 700
 X = np.column_stack([RNG.uniform(0, 6, (N, 2)), RNG.standard_normal(N), RNG.integers(1, 4, N)])
@@ -67,6 +69,7 @@ def test_more_rows_of_a_source(kind):
 
 
 @pytest.mark.parametrize("kind", ["local", "feature"])
+@few_features
 def test_no_mean_and_numbered_columns(kind):
     source = nf.sources.ArraySource(X, Y, batch_size=150, sample_size=200)
     assert_same(make(kind, **NUMBERED).fit(source), make(kind, **NUMBERED).fit(X, Y), X[:40])

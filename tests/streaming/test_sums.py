@@ -23,6 +23,10 @@ from nearfield.streaming.passes import Reduction
 from nearfield.streaming.predictor import StreamedPredictor
 from nearfield.streaming.sums import Finished, LocalSums, Points, limit_of
 
+from ..warned import far_points, few_features
+
+pytestmark = far_points
+
 GIVEN = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09}
 TWO_SCALES = {"n_scales": 2, "length_scale": [1.0, 5.0], "signal_variance": [1.0, 2.0]}
 PLANNED = {**GIVEN, "spacing": 1.75, "radius": 3.5, "features": nf.TaylorFeatures(12)}
@@ -339,6 +343,7 @@ def feature_model(**options):
     return nf.FeatureGPRegressor(nf.FourierFeatures(100, random_state=0), **{**GIVEN, **options})
 
 
+@few_features
 def test_a_global_map_streams(monkeypatch):
     monkeypatch.setattr(FeatureSums, "batch_rows", 300)
     X, y, w = make_data()

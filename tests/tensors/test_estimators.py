@@ -9,8 +9,11 @@ from sklearn.base import clone
 
 import nearfield as nf
 
+from ..warned import far_points, few_features
+
 torch = pytest.importorskip("torch")
 tensor_fit = pytest.importorskip("nearfield.tensors.fit")
+pytestmark = [far_points, few_features]
 
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1}
 TWO = {"length_scale": [1.0, 3.0], "signal_variance": [1.0, 1.0], "noise_variance": 0.1, "n_scales": 2}
@@ -143,7 +146,7 @@ def test_the_tolerance_is_met_by_what_is_chosen():
 @pytest.mark.parametrize("n_scales", [1, "auto"])
 @pytest.mark.parametrize("ard", [False, True])
 def test_hyperparameters_are_learnt_on_the_device(ard, n_scales):
-    X, y, X_test = problem(n=600)  # up to a thousand points the likelihood is exact, and so are the blocks the same
+    X, y, X_test = problem(n=300)  # up to a thousand points the likelihood is exact, and so are the blocks the same
     model = nf.ExactGPRegressor(random_state=0, n_restarts=0, ard=ard, n_scales=n_scales)
     expected, found = both(model, X, y, X_test[:50])
     np.testing.assert_allclose(found[0], expected[0], atol=1e-3)
@@ -151,7 +154,7 @@ def test_hyperparameters_are_learnt_on_the_device(ard, n_scales):
 
 
 def test_learning_from_many_points_finds_what_numpy_finds():
-    X, y, _ = problem(n=3000, side=20.0)
+    X, y, _ = problem(n=1500, side=14.0)
     model = nf.LocalGPRegressor(random_state=0, n_restarts=0, n_scales=1, **LOCAL)
     expected = model.fit(X, y).length_scale_
     found = model.fit(torch.as_tensor(X), torch.as_tensor(y)).length_scale_

@@ -80,9 +80,9 @@ def test_models_are_those_of_moments(d, degree, is_corrected):
 @pytest.mark.parametrize(("d", "blend"), [(1, True), (2, True), (2, False)])
 def test_an_estimator_answers_the_same_wherever_it_is_asked(d, blend, monkeypatch):
     rng = np.random.RandomState(1)
-    X = rng.uniform(0, 4, (150, d))
+    X = rng.uniform(0, 4, (100, d))
     X[:6] = 9.0 + rng.uniform(0, 0.1, (6, d))  # a place with few points, and a gap between
-    y, places = tensor(np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(150)), tensor(rng.uniform(-1, 10, (60, d)))
+    y, places = tensor(np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(100)), tensor(rng.uniform(-1, 10, (30, d)))
     X = tensor(X)
     options = {"length_scale": 1.0, "signal_variance": 1.3, "noise_variance": 0.05, "n_scales": 1}
     model = nf.LocalGPRegressor(

@@ -9,7 +9,10 @@ from sklearn.preprocessing import SplineTransformer
 
 import nearfield as nf
 
+from ..warned import few_features
+
 torch = pytest.importorskip("torch")
+pytestmark = few_features
 
 GIVEN = {"length_scale": 1.0, "signal_variance": 0.5, "noise_variance": 0.05, "random_state": 0}
 REGRESSORS = {

@@ -23,7 +23,9 @@ def run(argv: Sequence[str] | None) -> int:
     shown = warnings.showwarning
     warnings.showwarning = _show_warning
     try:
-        code = app.app(args=None if argv is None else list(argv), prog_name="nearfield", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", UserWarning)  # a note is printed, whatever filters the process has
+            code = app.app(args=None if argv is None else list(argv), prog_name="nearfield", standalone_mode=False)
         sys.stdout.flush()
         if code == 130:  # Typer may have caught the Ctrl-C
             raise KeyboardInterrupt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 
 from .. import __version__, datasets
@@ -54,7 +55,9 @@ def reproduce(settings: Settings, figures: Sequence[str] = (), show: Progress = 
     remembered = settings.out / "cells" / "sections"
     sections = []
     for name in chosen:
-        section, rows = FIGURES[name][0](laboratory)
+        with warnings.catch_warnings():  # few features, and places far from the data, are what is studied here
+            warnings.simplefilter("ignore", UserWarning)
+            section, rows = FIGURES[name][0](laboratory)
         save_section(section, rows, settings.out, remembered)
         sections.append(section)
         save_page(recall_sections(list(FIGURES), remembered), settings.out / "index.html", _subtitle(settings))
