@@ -10,8 +10,9 @@ from hypothesis import settings
 
 # Workers of pytest-xdist share the cores: threads of one would wait for those of the others.
 if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
-    share = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
-    os.environ.setdefault("LOKY_MAX_CPU_COUNT", str(max(share, 1)))  # what n_jobs=None and OpenMP may use
+    share = str(max((os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]), 1))
+    os.environ.setdefault("LOKY_MAX_CPU_COUNT", share)  # what n_jobs=None may use
+    os.environ.setdefault("OMP_NUM_THREADS", share)  # and PyTorch, whose threads wait for each other busily
 
 # The same examples on every run, and no limit on the time of one: a failure is the code's, not the day's.
 settings.register_profile("repeatable", max_examples=30, derandomize=True, deadline=None)

@@ -303,6 +303,7 @@ def test_by_default_hyperparameters_are_those_of_the_exact_gp():
     assert_allclose(gp.feature_map_.length_scale, gp.length_scale_)
 
 
+@far_points
 @few_features
 @pytest.mark.parametrize("ard", [False, True])
 @pytest.mark.parametrize(

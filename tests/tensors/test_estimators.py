@@ -24,7 +24,7 @@ DEVICES = [
 ]
 
 
-def problem(n=700, d=2, seed=0, side=9.0):
+def problem(n=400, d=2, seed=0, side=7.0):
     rng = np.random.RandomState(seed)
     X = rng.uniform(0, side, (n, d))
     y = np.sin(X[:, 0]) * np.cos(X[:, -1]) + 0.3 * rng.standard_normal(n) + 5.0
@@ -154,7 +154,7 @@ def test_hyperparameters_are_learnt_on_the_device(ard, n_scales):
 
 
 def test_learning_from_many_points_finds_what_numpy_finds():
-    X, y, _ = problem(n=1500, side=14.0)
+    X, y, _ = problem(n=3000, side=20.0)
     model = nf.LocalGPRegressor(random_state=0, n_restarts=0, n_scales=1, **LOCAL)
     expected = model.fit(X, y).length_scale_
     found = model.fit(torch.as_tensor(X), torch.as_tensor(y)).length_scale_
