@@ -157,7 +157,7 @@ def test_left_out_predictions_and_profiles_know_the_axes(data, models):
         turned = MAKERS[name](**GIVEN).fit(X @ model.rotation_.T, y).cross_validate(labels)
         np.testing.assert_allclose(left.residuals, turned.residuals, atol=1e-7)
     for name in MAKERS:
-        points, _, _ = models[name]._rows_of_process()
+        points, *_ = models[name]._rows_of_process()
         np.testing.assert_allclose(points, X @ models[name].rotation_.T, atol=1e-10)
 
 
