@@ -67,11 +67,11 @@ class Kernel:
             "kernel": self.family,
         }
 
-    def expanded(self) -> Kernel:
-        """The same as a sum of Gaussians, to about a thousandth of the variance; shortest length scales first."""
+    def expanded(self, accuracy: float = ACCURACY) -> Kernel:
+        """The same as a sum of Gaussians, to a share `accuracy` of the variance; shortest length scales first."""
         if self.family == "gaussian":
             return self
-        ratios, shares = _expansion(self.family)
+        ratios, shares = _expansion(self.family, accuracy)
         scales = np.concatenate([scales * ratios[:, None] for scales in self.length_scales])
         variances = np.concatenate([variance * shares for variance in self.variances])
         order = np.argsort(np.log(scales).mean(axis=1), kind="stable")
@@ -147,10 +147,10 @@ class Kernel:
 
 
 @lru_cache(maxsize=16)
-def _expansion(family: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _expansion(family: str, accuracy: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Length scales and shares of the Gaussians that a kernel of unit length scale and variance is a mixture of."""
     nu = FAMILIES[family].smoothness
-    return rational_quadratic_mixture(ALPHA, ACCURACY) if nu is None else matern_mixture(nu, ACCURACY)
+    return rational_quadratic_mixture(ALPHA, accuracy) if nu is None else matern_mixture(nu, accuracy)
 
 
 def squared_distances(X: Array, Y: Array) -> Array:

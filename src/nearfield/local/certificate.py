@@ -15,6 +15,7 @@ from ..common.warnings import warn
 from ..features.domain import DomainFeatures
 from ..hyperparameters.request import Progress
 from ..kernels import Kernel
+from ..kernels.families import FINE
 from ..solvers.conjugate_gradients import mean_error_bound, quadratic_error_bound
 from ..solvers.drift import Coefficients
 from .fit import FittedLocal
@@ -151,7 +152,9 @@ def certify(
     coefficients, which come from the same iteration, for exact.
     """
     start = time.perf_counter()
-    answers = exact_at(fitted.frame.kernel, fitted.training_set(), fitted.frame.points(X), n_jobs, progress)
+    answers = exact_at(
+        fitted.frame.kernel.expanded(FINE), fitted.training_set(), fitted.frame.points(X), n_jobs, progress
+    )
     y_mean, offset = as_doubles(fitted.y_mean), as_doubles(fitted.frame.offset)
     mean = answers.mean[:, :-1] - answers.mean[:, -1:] * (y_mean - offset) + y_mean
     bound = answers.mean_bound[:, :-1] + answers.mean_bound[:, -1:] * np.abs(y_mean - offset)

@@ -98,6 +98,8 @@ class Choice:
         Largest divergence around a probe, gaps included.
     of_mean : float
         What an exact mean is off by, which the probes do not see.
+    of_kernel : float
+        What Gaussians in the place of another kernel are off by, which they do not see either.
     """
 
     candidate: Candidate
@@ -110,11 +112,12 @@ class Choice:
     gaps: Trial | None = None
     largest: float = 0.0
     of_mean: float = 0.0
+    of_kernel: float = 0.0
 
     @property
     def whole_divergence(self) -> float:
-        """The larger of what was measured among the data and in gaps, and what an exact mean is off by."""
-        return self.of_mean + max(self.divergence, 0.0 if self.gaps is None else self.gaps.divergence)
+        """The larger of what was measured among the data and in gaps, and what mean and kernel are off by."""
+        return self.of_mean + self.of_kernel + max(self.divergence, 0.0 if self.gaps is None else self.gaps.divergence)
 
 
 class Speeds(NamedTuple):

@@ -20,6 +20,7 @@ from ..common.types import Floats, Integers
 from ..features.domain import DomainFeatures
 from ..hyperparameters.request import Progress
 from ..kernels import Kernel
+from ..kernels.families import FINE
 from ..solvers.factors import Factor
 from ..solvers.kernel_products import KernelProduct
 from ..solvers.kernel_space import KernelSpace
@@ -71,6 +72,7 @@ class Conditioning:
         """
         if len(data.X) <= DENSE_UP_TO:
             return cls.dense(kernel, data)
+        kernel = kernel.expanded(FINE)
         short, features = split(kernel, data.X, LACK)
         if not features:
             unit = kernel.length_scales.max(axis=0)

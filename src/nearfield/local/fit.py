@@ -18,7 +18,7 @@ from ..common.warnings import warn
 from ..hyperparameters.learning import Learned, LearningRequest
 from ..reporting.report import Report
 from ..solvers.drift import Coefficients
-from . import choices, graded
+from . import choices, graded, mixture
 from .centers import Placement
 from .choices import Candidate, Choice, exact
 from .drift import find_coefficients
@@ -73,6 +73,13 @@ class FramedData(Protocol):
     @property
     def n_in_memory(self) -> float:
         """Number of samples, where all are at hand; infinite where they are not."""
+
+    @property
+    def for_mixtures(self) -> TrainingSet | None:
+        """Samples that tell how many Gaussians another kernel takes; None where the exact process needs none of them.
+
+        None also where they are not at hand.
+        """
 
     def split(self, request: LocalRequest, rng: Random) -> FramedData:
         """The same with the long scales set apart, where there are any."""
@@ -313,8 +320,14 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
     clock = clock or Clock()
     learned = data.learn(request.learning, rngs[0])
     clock.lap("learning")
-    frame = Frame.of(learned.kernel, learned.noise_variance, data.mean)
-    framed = data.in_frame(frame).split(request, rngs[1])
+    frame, of_kernel = Frame.of(learned.kernel, learned.noise_variance, data.mean), 0.0
+    framed = data.in_frame(frame)
+    samples = framed.for_mixtures if learned.kernel.family != "gaussian" and request.is_free else None
+    if samples is not None:
+        frame, of_kernel = mixture.refined(learned.kernel, frame, samples, request.tolerance, data.n_drift is None)
+        framed = data.in_frame(frame)
+        clock.lap("kernel")
+    framed = framed.split(request, rngs[1])
     if framed.part is not None:
         clock.lap("long scales")
     exact_mean = framed.solve_mean(request, rngs[1]) if framed.prefers_exact_mean(request) else None
@@ -330,14 +343,17 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
             clock.lap("tuning of variances")
     if exact_mean is not None:
         choice = replace(choice, of_mean=exact_mean.divergence)
+    choice = replace(choice, of_kernel=of_kernel)
+    if choice.of_mean + choice.of_kernel > 0:
         choice = replace(choice, met=choice.met and choice.whole_divergence <= request.tolerance)
     if not choice.met and request.is_free and framed.n_in_memory <= choices.EXACT_FALLBACK_UP_TO:
         choice = choices.as_a_last_resort(frame.kernel, choice)
     if request.progress is not None and choice.trials:
         request.progress("tuning", 1.0, choice.divergence)
     if request.is_free and choice.candidate.plan.is_exact:  # then it is so in everything
+        frame = frame.with_kernel(learned.kernel)
         framed, exact_mean = data.in_frame(frame), None
-        choice = replace(choice, candidate=exact(frame.kernel), of_mean=0.0)
+        choice = replace(choice, candidate=exact(frame.kernel), of_mean=0.0, of_kernel=0.0)
     placement, covered = framed.place(request, choice, rngs[2])
     clock.lap("centres")
     predictor = framed.fit(request, choice.candidate, placement)

@@ -56,9 +56,13 @@ class Frame:
     def of(cls, kernel: Kernel, noise_variance: float, offset: Array) -> Frame:
         """Frame of a kernel in the units of the data, of which local models see a sum of Gaussians."""
         kernel = kernel.expanded()
+        whole = cls(kernel.length_scales[0], kernel, offset, Noise.of(noise_variance, kernel))
+        return whole.with_kernel(kernel)
+
+    def with_kernel(self, kernel: Kernel) -> Frame:
+        """The same for another kernel, in the units of the data, of the same variance."""
         unit = kernel.length_scales[0]
-        scaled = Kernel(kernel.length_scales / unit, kernel.variances)
-        return cls(unit, scaled, offset, Noise.of(noise_variance, kernel))
+        return replace(self, unit=unit, kernel=replace(kernel, length_scales=kernel.length_scales / unit))
 
     def points(self, X: Array) -> Array:
         """Points (n, d) in length scales."""

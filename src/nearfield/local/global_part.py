@@ -89,6 +89,13 @@ class GlobalPart:
         """Variance of the long scales."""
         return sum(features.variance for features in self.features)
 
+    @property
+    def whole_kernel(self) -> Kernel:
+        """Short and long scales together, the shortest first."""
+        long = [f.length_scales[: self.kernel.length_scales.shape[1]] for f in reversed(self.features)]
+        variances = [f.variance for f in reversed(self.features)]
+        return Kernel(np.vstack([self.kernel.length_scales, *long]), np.append(self.kernel.variances, variances))
+
     @cached_property
     def coefficients(self) -> Floats:
         """Posterior mean of `beta` for each target, (D, k + 1)."""

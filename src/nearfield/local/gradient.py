@@ -74,6 +74,7 @@ def kernel_space_slopes(
     """Of a process conditioned on points (n, d), at places (m, d)."""
     cross, slopes = np.zeros((len(Z), len(X))), np.zeros((Z.shape[1], len(Z), len(X)))
     gaps = Z.T[:, :, None] - X.T[:, None, :]
+    kernel = kernel.expanded()
     for scales, variance in kernel.components():
         values = Kernel(scales[None], np.array([variance]))(Z, X)
         cross += values
@@ -124,7 +125,9 @@ def _of_features(plan: Plan, model: LocalModel, Z: Floats, with_covariance: bool
 def _of_model(plan: Plan, model: LocalModel | CellModel, Z: Floats, with_covariance: bool) -> Slopes:
     """At places relative to the centre, (m, d)."""
     if isinstance(model, KernelSpace):
-        return kernel_space_slopes(model.kernel, model.X, model.factor, model.coefficients, Z, with_covariance)
+        return kernel_space_slopes(
+            model.kernel.expanded(), model.X, model.factor, model.coefficients, Z, with_covariance
+        )
     if isinstance(model, CellModel):
         coefficients = model.factor.solve(model.y)
         return kernel_space_slopes(model.kernel, model.X, model.factor, coefficients, Z, with_covariance)
@@ -176,7 +179,7 @@ def _of_predictor(predictor: LocalPredictor, X: Floats, with_covariance: bool, b
                 if covariance is not None:
                     covariance[rows] += weights[:, None, None] * slopes.covariance
     if covariance is not None:  # where no model answers, the prior does
-        covariance += (1.0 - total)[:, None, None] * prior_covariance(predictor.plan.kernel, d)
+        covariance += (1.0 - total)[:, None, None] * prior_covariance(predictor.plan.kernel.expanded(), d)
     return Slopes(np.empty((m, 0)), gradient, covariance)
 
 

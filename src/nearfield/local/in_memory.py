@@ -118,6 +118,11 @@ class FramedArrays:
     speeds: Speeds = SAME_SPEED
 
     @property
+    def for_mixtures(self) -> TrainingSet | None:
+        """See `FramedData`."""
+        return self.data if len(self.data.X) > ALWAYS_EXACT_UP_TO else None
+
+    @property
     def n_in_memory(self) -> float:
         """See `FramedData`."""
         return len(self.data.X)

@@ -20,6 +20,7 @@ from ..features.domain import DomainFeatures
 from ..hyperparameters.request import Progress
 from ..kernels import Kernel
 from ..kernels.draws import PriorDraws, drawn_residuals
+from ..kernels.families import FINE
 from . import global_part, many_targets
 from .engine import RaggedEngine
 from .fit import FittedLocal
@@ -83,12 +84,13 @@ def draw(
     order = np.arange(len(data.X)) if data.cells is None else data.cells.order
     data = TrainingSet(data.X[order], data.y[order], data.noise[order])
     targets = data.y[:, :k] - (fitted.y_mean - fitted.frame.offset)[:k]
-    prior = PriorDraws(fitted.frame.kernel, seed)
+    kernel = fitted.frame.kernel.expanded(FINE)
+    prior = PriorDraws(kernel, seed)
     is_single = not exact and _may_be_single(fitted, targets, data.noise)
     y = drawn_residuals(prior, data.X, targets, data.noise, functions, n_jobs, order, is_single)
     data = replace(data, y=y)
     if exact:
-        short, features = split(fitted.frame.kernel, data.X, LACK)
+        short, features = split(kernel, data.X, LACK)
         mean = _exact_mean(short, features, data, EXACT, n_jobs, progress, STILL_GOOD)
         return Draws(prior, functions, replace(fitted, global_part=None, exact_mean=mean))
     return Draws(prior, functions, for_targets(fitted, data, order, n_jobs, progress))

@@ -377,9 +377,8 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
         if part is not None:
             parts["data"] = replace(data, y=part.restored(data.X, data.y[:, :-1]))
         predictor = LocalPredictor.restore(**parts, models=models, n_jobs=model.n_jobs)
-        frame = replace(Frame.of(model.kernel_, model.noise_variance_, offset), unit=unit)
-        if part is None:
-            frame = replace(frame, kernel=kernel)
+        whole = kernel if part is None else part.whole_kernel
+        frame = replace(Frame.of(model.kernel_, model.noise_variance_, offset), unit=unit, kernel=whole)
         exact = None if weights is None else ExactMean.of(kernel, part, data.X, weights, model.n_jobs, signs)
         learned = getattr(model, "learned_", None) or Learned(model.kernel_, model.noise_variance_)
         weight = float(predictor.n_samples) if weight is None else weight

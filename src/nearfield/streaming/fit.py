@@ -124,7 +124,7 @@ class FramedSource:
     occupied: Occupied | None = None
 
     part = None  # several scales are read into memory instead: see `SourceData`
-    n_in_memory = np.inf  # rows are read again and again
+    n_in_memory, for_mixtures = np.inf, None  # rows are read again and again
 
     def split(self, request: LocalRequest, rng: np.random.RandomState) -> FramedSource:  # noqa: ARG002
         """See `FramedData`."""

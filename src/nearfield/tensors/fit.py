@@ -98,6 +98,11 @@ class FramedTensors:
         return FramedArrays(self.frame, TrainingSet.of(*arrays), self.part, speeds=self._speeds)
 
     @property
+    def for_mixtures(self) -> TrainingSet | None:
+        """See `FramedData`."""
+        return self._on_host.for_mixtures
+
+    @property
     def n_in_memory(self) -> float:
         """See `FramedData`."""
         return len(self.X)
