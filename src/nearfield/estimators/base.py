@@ -189,7 +189,7 @@ class GPRegressor(
             points, targets = validated(self, X, y, reset=reset, **options)
         if reset:
             self._single_target = targets.ndim == 1
-        targets = targets.reshape(len(targets), -1)
+        targets = targets.reshape(len(targets), -1).astype(np.float64, copy=False)
         if sample_weight is None:
             return points, targets, None
         weights = _check_sample_weight(without_na(sample_weight), points, dtype=np.float64, ensure_non_negative=True)

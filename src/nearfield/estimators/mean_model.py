@@ -15,6 +15,7 @@ from sklearn.utils.validation import has_fit_parameter
 from ..common.types import Floats
 from ..common.warnings import warn
 from ..features.design import failed
+from ..reporting.numbers import counted
 
 N_FOLDS = 5
 
@@ -35,7 +36,9 @@ def cross_fitted(
     """
     n, name = len(y), None if weights is None else _name_of_weights(mean)
     if n < 2 * N_FOLDS:
-        raise ValueError(f"A mean model takes at least {2 * N_FOLDS} samples to be cross-fitted. Got {n}.")
+        raise ValueError(
+            f"A mean model takes at least {2 * N_FOLDS} samples to be cross-fitted. Got {counted(n, 'sample')}."
+        )
     if weights is not None and name is None:
         warn(f"The mean model {type(mean).__name__} takes no sample_weight, and is fitted without.")
 
