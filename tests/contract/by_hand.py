@@ -79,7 +79,9 @@ class Posterior:
     def without(self, rows: Any) -> Posterior:
         """The same given the other rows alone."""
         keep = ~rows
-        return replace(self, Z=self.Z[keep], F=self.F[keep], r=self.r[keep], noise=self.noise[keep])
+        others = replace(self, Z=self.Z[keep], F=self.F[keep], r=self.r[keep], noise=self.noise[keep])
+        others.__dict__["C"] = self.C[np.ix_(keep, keep)]
+        return others
 
     def log_likelihood(self) -> float:
         """Restricted by the columns of which nothing is known; summed over targets."""

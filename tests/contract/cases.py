@@ -24,7 +24,7 @@ from nearfield.estimators.mean_model import cross_fitted
 from .by_hand import Posterior, gaussian
 
 RADIUS, SPACING = 9.0, 1.5
-# "local" is one centre on data so few, and "cells" several: another path through the library.
+# "local" is one centre on data so few, and "cells" several: another way to the same answers, see `OF_CELLS`.
 KINDS = {
     "exact": lambda **given: nf.ExactGPRegressor(**given),
     "feature": lambda **given: nf.FeatureGPRegressor(nf.FourierFeatures(40, random_state=0), **given),

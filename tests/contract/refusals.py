@@ -56,6 +56,12 @@ REFUSALS = (
     # Unknown coefficients are not among what the likelihood of local models, and profiles, integrate over.
     Refusal(
         ("log_marginal_likelihood", "gradient_of_the_likelihood"),
+        "without groups and drift, and this one has groups",
+        OF_LOCAL,
+        given=("groups",),
+    ),
+    Refusal(
+        ("log_marginal_likelihood", "gradient_of_the_likelihood"),
         "without groups and drift, and this one has drift",
         OF_LOCAL,
         given=("drift",),
@@ -65,12 +71,6 @@ REFUSALS = (
         "without groups and drift, and this one has drift",
         OF_LOCAL,
         given=("categories",),
-    ),
-    Refusal(
-        ("log_marginal_likelihood", "gradient_of_the_likelihood"),
-        "without groups and drift, and this one has groups",
-        OF_LOCAL,
-        given=("groups",),
     ),
     Refusal("profile_likelihood", "profile_likelihood is for models without groups", given=("groups",)),
     Refusal("gradient_of_the_likelihood", "for models without groups", OF_JOINT, given=("groups",)),
