@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from .warned import far_points
+
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 # script -> (package it needs, pattern with numbers, their limits)
@@ -27,6 +29,7 @@ QUICK = {
 }
 
 
+@far_points
 @pytest.mark.usefixtures("few_probes")
 @pytest.mark.parametrize("name", [name for name in QUICK if name != "sinc"])
 def test_quick_example_runs_and_prints_sensible_figures(name, tmp_path, monkeypatch, capsys):
