@@ -52,3 +52,14 @@ def test_uneven_data_take_more_trials():
     assert expected.evenness(sizes[0]) > 0.9 > expected.evenness(sizes[1])
     costs = [expected.expected_cost(KERNEL, data, 1e-2) for data in (even_data, crowded)]
     assert costs[0] < expected.FURTHER_TRIALS < costs[1]
+
+
+def test_the_cost_does_not_depend_on_the_order_of_rows():
+    """A raster row by row, dense on one side and sparse on the other: every so many points are of one column."""
+    X = 0.3 * np.stack(np.meshgrid(np.arange(60.0), np.arange(100.0)), axis=-1).reshape(-1, 2)
+    X[:, 0] = np.where(X[:, 0] > 9.0, 9.0 + 3 * (X[:, 0] - 9.0), X[:, 0])
+    costs = [
+        expected.expected_cost(KERNEL, TrainingSet.of(X[order], X[order, :1], np.full(len(X), 0.1)), 1e-3)
+        for order in (np.arange(len(X)), np.random.RandomState(0).permutation(len(X)))
+    ]
+    assert costs[0] == pytest.approx(costs[1], rel=0.5)

@@ -132,3 +132,11 @@ def test_few_places_do_no_harm(X):
     places = places_of(X).in_gaps(10, rng())
     assert places.shape[1] == 2
     assert np.isfinite(places).all()
+
+
+def test_a_raster_is_not_flat_whatever_the_order_of_its_rows():
+    X = 0.4 * np.stack(np.meshgrid(np.arange(40.0), np.arange(100.0)), axis=-1).reshape(-1, 2)
+    X = X[np.argsort(X[:, 1], kind="stable")]  # every fourth is in one of ten columns, all of them are in forty
+    wide = np.stack(np.meshgrid(np.arange(4.0), np.arange(1000.0)), axis=-1).reshape(-1, 2)
+    for each in (X, wide):
+        assert len(places_of(each)._flat_directions()) == 0

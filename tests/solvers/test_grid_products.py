@@ -157,8 +157,18 @@ def test_points_too_far_apart_take_blocks(monkeypatch):
     assert grid_cost(Kernel.gaussian(1.0), X, 1e-10) == np.inf
     with pytest.raises(MemoryError, match="nodes"):
         GridProduct(Kernel.gaussian(1.0), X)
-    monkeypatch.setattr(memory, "available", lambda: 10_000)
+    cost = grid_cost(Kernel.gaussian(1.0), points(3000, 2, 3.0), 1e-10)
+    monkeypatch.setattr(memory, "available", lambda: 10_000)  # what is free at the moment changes no answers
+    assert grid_cost(Kernel.gaussian(1.0), points(3000, 2, 3.0), 1e-10) == cost < np.inf
+    monkeypatch.setattr(memory, "total", lambda: 10_000)
     assert grid_cost(Kernel.gaussian(1.0), points(3000, 2, 3.0), 1e-10) == np.inf
+
+
+def test_pairs_of_a_raster_are_counted_whatever_the_order_of_its_rows():
+    X = np.stack(np.meshgrid(np.arange(100.0), np.arange(50.0)), axis=-1).reshape(-1, 2)  # every 50th is in one of two
+    shuffled = X[np.random.RandomState(0).permutation(len(X))]
+    found, expected = (count_pairs(Kernel.gaussian(0.5), each, 1e-10) for each in (X, shuffled))
+    assert found == pytest.approx(expected, rel=0.1)
 
 
 def test_pairs_are_counted_at_some_points():

@@ -35,6 +35,11 @@ def available() -> int:
     return min(_free_on_machine(), _free_in_container(), _free_in_process())
 
 
+def total() -> int:
+    """Bytes of the machine, or what limits of the process or its container allow of them: the same at any moment."""
+    return min(_on_machine(), _limit_of_container(), _limit_of_process())
+
+
 def available_on(device: Any) -> int:
     """Bytes free on a device; those that PyTorch holds in reserve on a GPU are."""
     if not str(device).startswith("cuda"):
@@ -54,14 +59,26 @@ def _free_on_machine() -> int:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
+    return _on_machine() // 2
+
+
+def _on_machine() -> int:
     with suppress(AttributeError, ValueError, OSError):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return sys.maxsize  # unknown: let the allocation itself decide
 
 
-def _free_in_container() -> int:
+def _limit_of_container() -> int:
     with suppress(OSError, ValueError):  # no such limit, or the word "max"
-        limit = int((CGROUP / "memory.max").read_text())
+        return int((CGROUP / "memory.max").read_text())
+    return sys.maxsize
+
+
+def _free_in_container() -> int:
+    limit = _limit_of_container()
+    if limit == sys.maxsize:
+        return limit
+    with suppress(OSError, ValueError):
         counts = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
         # Files that are only cached give way.
         used = int((CGROUP / "memory.current").read_text()) - int(counts.get("inactive_file", 0))
@@ -69,13 +86,21 @@ def _free_in_container() -> int:
     return sys.maxsize
 
 
-def _free_in_process() -> int:
+def _limit_of_process() -> int:
     if resource is not None:
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit != resource.RLIM_INFINITY:
-            with suppress(OSError):
-                used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-                return max(limit - used, 0)
+            return int(limit)
+    return sys.maxsize
+
+
+def _free_in_process() -> int:
+    limit = _limit_of_process()
+    if limit == sys.maxsize:
+        return limit
+    with suppress(OSError):
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        return max(limit - used, 0)
     return sys.maxsize
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..common.samples import some_rows
 from ..features import taylor
 from ..kernels import Kernel
 from .neighbourhoods import TrainingSet
@@ -22,6 +23,7 @@ DIGITS_AT_3 = {1: 3.3, 2: 2.95, 3: 1.75}
 DENSITY_WITHIN = 2.0  # length scales
 DIGITS_PER_RADIUS, DIGITS_PER_NOISE, DIGITS_PER_DENSITY = 0.63, 0.65, 0.5
 IN_GAPS = (0.3, 0.8)  # digits that gaps ask for beside them, of even data and of others
+COUNTED = 100  # points whose neighbours are counted
 MEASURED = 150  # neighbourhoods that a choice takes, about
 FURTHER_TRIALS = 5e8  # operations worth, that it takes where data are not even
 EVEN, FAIRLY_EVEN = 0.97, 0.9  # see `evenness`: where data are dense and even, and where they are so but for their ends
@@ -36,7 +38,7 @@ def expected_cost(kernel: Kernel, data: TrainingSet, tolerance: float) -> float:
     n, d = data.X.shape
     if d not in DIGITS_AT_3:
         return np.inf
-    some = data.X[:: max(n // 100, 1)]
+    some = data.X[some_rows(n, COUNTED)]
     counts = data.counts(some, DENSITY_WITHIN)
     radius = radius_for(kernel, data, digits_in_gaps(counts) - np.log10(tolerance), counts)
     degree = int(np.ceil(RICHNESS * radius**2))

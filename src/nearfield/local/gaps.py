@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ..common.samples import some_rows
 from ..common.types import Booleans, Floats, Integers
 from .neighbourhoods import TrainingSet
 
@@ -33,10 +34,14 @@ class Places:
     onto: Callable[[Floats], Floats] | None = None
 
     @cached_property
+    def _rows(self) -> Integers:
+        """Numbers of points that tell what is usual."""
+        return some_rows(len(self.data.X), TYPICAL)
+
+    @cached_property
     def _some(self) -> Floats:
-        """Points that tell what is usual."""
-        X = self.data.X
-        return X[:: max(len(X) // TYPICAL, 1)]
+        """These points."""
+        return self.data.X[self._rows]
 
     @cached_property
     def _coincide(self) -> bool:
@@ -67,8 +72,7 @@ class Places:
 
         None where most do: any others are like them.
         """
-        step = max(len(self.data.X) // TYPICAL, 1)
-        rows = step * np.flatnonzero((self._distances > APART[0]) & (self._distances < APART[1]))
+        rows = self._rows[(self._distances > APART[0]) & (self._distances < APART[1])]
         share = len(rows) / len(self._some)
         return (rows, share) if share < 0.5 else (rows[:0], 0.0)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..common import memory
 from ..common.arrays import Array, as_doubles, empty_like_shape, indices_like, is_tensor, namespace, on_host, sum_runs
+from ..common.samples import some_rows
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..common.warnings import warn
@@ -415,7 +416,7 @@ class LocalPredictor(Predictor):
         known = self.engine.counts_of(self.models)
         if known is not None:
             return int(np.median(known))
-        some = centers[:: max(len(centers) // 1000, 1)]
+        some = centers[indices_like(some_rows(len(centers), 1000), centers)]
         counts = self.engine.count_neighbours(self.plan, self.data, some)
         return int(np.median(np.asarray(counts.tolist())))
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from ..common.samples import some_rows
 from ..common.types import Booleans, Floats
 from ..estimators import LocalGPRegressor
 from ..reporting.inputs import predict_in_chunks
@@ -94,7 +95,7 @@ class Filler:
         asked = np.ones(len(seen), dtype=bool) if self.smooth else ~seen
         options = {}
         if isinstance(fitted, LocalGPRegressor) and not seen.all():
-            options["X_test"] = columns.X[~seen][:: max(int(np.sum(~seen)) // PLACES, 1)]
+            options["X_test"] = columns.X[~seen][some_rows(int(np.sum(~seen)), PLACES)]
         fitted.progress = progress = self.progress
         fitted.fit(X, y, **options)
         if self.max_distance is not None:

@@ -27,6 +27,7 @@ from scipy.special import erfc
 from ..common import compiling, memory
 from ..common.arrays import column_range
 from ..common.errors import OutOfReachError
+from ..common.samples import some_rows
 from ..common.threads import n_threads, thread_map, worker_threads
 from ..common.types import Booleans, Floats, Integers
 from ..kernels import Kernel
@@ -38,7 +39,8 @@ TILE_POINTS = 64  # at most, that are multiplied together
 MOST_NUMBERS = 1 << 18  # of the largest array of a batch of tiles, for one right-hand side
 SIDES_AT_ONCE = 8  # right-hand sides
 KEPT_SHARE = 0.25  # of free memory, that kept factors may take
-GRID_SHARE = 0.1  # of free memory, that the nodes for one right-hand side may take
+# Of all memory, free or not, so that the same data always have the same answers: what nodes of one side may take.
+GRID_SHARE = 0.1
 FINEST = 1e-13  # least error of an entry that can be asked for: rounding is not far below
 PER_TILE = 5000.0  # multiplications that take as long as what a tile takes besides them
 MIN_COMPILED = 40_000  # points: with fewer, NumPy is done before loops are loaded
@@ -441,7 +443,7 @@ def grid_cost(kernel: Kernel, X: Floats, cutoff: float, n_sides: int = 1) -> flo
         return np.inf
     rule = Rule.of(d, max(cutoff, FINEST))
     n_nodes = count_nodes(kernel, X, rule)
-    if 8.0 * n_nodes > GRID_SHARE * memory.available():
+    if 8.0 * n_nodes > GRID_SHARE * memory.total():
         return np.inf
     operations, low = 4.0 * n_nodes, column_range(X)[0]
     for scales, _ in kernel.components():
@@ -466,7 +468,7 @@ def _count_distinct(cells: Integers) -> int:
 def count_pairs(kernel: Kernel, X: Floats, cutoff: float) -> float:
     """About how many pairs of points (n, d) matter to each other, counted at some of them."""
     unit = kernel.length_scales.max(axis=0)
-    places, among = (X[:: max(len(X) // size, 1)] / unit for size in (SAMPLED, AMONG))
+    places, among = (X[some_rows(len(X), size)] / unit for size in (SAMPLED, AMONG))
     squares = np.zeros((len(places), len(among)))
     for c in range(X.shape[1]):
         squares += (places[:, [c]] - among[:, c]) ** 2

@@ -43,7 +43,7 @@ MIN_THREADED = 10_000  # nodes: with fewer, threads but wait for each other
 NOTHING = 1e-12  # beside the identity; processors take long for numbers whose products underflow
 LEAST_STRIP = 300  # nodes: factors of smaller ones are no quicker
 MOST_CELLS = 2e5  # of a length scale, in a rectangle around the data: beyond, nodes are not even counted
-KEPT_SHARE = 0.1  # of free memory, that factors may take
+KEPT_SHARE = 0.1  # of all memory, free or not, that factors may take: the same data always have the same answers
 PER_ENTRY = 600.0  # multiplications that take as long as to make an entry of a block
 
 
@@ -294,6 +294,6 @@ def node_cost(kernel: Kernel, X: Floats, noise: Floats) -> float:
     sizes = [s.stop - s.start for s in _strips(counts, _reach(rule), LEAST_STRIP)]
     pairs, width = list(zip([0, *sizes], sizes, strict=False)), 1 if gain <= SINGLE_UP_TO else 2
     n_entries = float(sum(b * (a + b) for a, b in pairs))
-    if 4.0 * width * n_entries > KEPT_SHARE * memory.available():
+    if 4.0 * width * n_entries > KEPT_SHARE * memory.total():
         return np.inf
     return width * (float(sum(b**3 / 3 + b * a * (a + b) for a, b in pairs)) + PER_ENTRY * n_entries)
