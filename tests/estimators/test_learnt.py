@@ -10,7 +10,7 @@ from nearfield.estimators.units import rescale
 from nearfield.hyperparameters.all_data import Profile, log_likelihood_of_all
 from nearfield.kernels import Kernel
 
-from ..warned import on_bounds
+from ..warned import few_features, on_bounds
 from .test_kernels import draw
 
 GIVEN = {"length_scale": [0.8, 5.0], "signal_variance": [1.0, 2.0], "noise_variance": 0.1}
@@ -131,7 +131,7 @@ def derivatives(fit, given):
 
 @pytest.mark.parametrize("scales", SCALES)
 @pytest.mark.parametrize("kind", ["exact", "matern", "drift", "taylor", "fourier"])
-@pytest.mark.filterwarnings("ignore:The model is .* from the exact")
+@few_features
 def test_the_gradient_of_the_likelihood_is_its_derivative(scales, kind):
     rng = np.random.default_rng(0)
     X, weights = rng.uniform(0, 2, (60, 2)), rng.uniform(0.5, 2, 60)
@@ -173,7 +173,7 @@ def test_the_gradient_of_a_map_without_length_scales_and_what_has_none():
 
 
 @pytest.mark.parametrize("feature_map", [nf.FourierFeatures(40, random_state=0), PolynomialFeatures(2)])
-@pytest.mark.filterwarnings("ignore:The model is .* from the exact")
+@few_features
 def test_learned_is_what_the_features_learnt(feature_map):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (120, 1))
@@ -187,7 +187,7 @@ def test_learned_is_what_the_features_learnt(feature_map):
     assert np.abs(gradient).max() < 0.5  # of 120 points, at a maximum
 
 
-@pytest.mark.filterwarnings("ignore:The model is .* from the exact")
+@few_features
 def test_other_units_keep_what_the_features_learnt_and_the_rows():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.uniform(0, 3, (80, 2)), rng.standard_normal(80)])
