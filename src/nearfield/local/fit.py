@@ -219,6 +219,7 @@ class FittedLocal:
             exact_mean=False,
             divergence=None,
             divergence_error=None,
+            divergence_near_data=None,
             divergence_in_gaps=None,
             divergence_largest=None,
             tolerance=None,
