@@ -113,7 +113,7 @@ class LocalGPRegressor(LearntNoise):
         "constant": of one size. "local": of a size that varies from place to place, as left-out residuals tell; it goes
         back into the fit as weights, and sample weights divide it. "auto" takes what makes left-out residuals
         significantly likelier; it may also find that all variances, and not the noise alone, have a local size. It is
-        "constant" where `noise_variance` is given, for less than 500 samples, several targets, sources and tensors.
+        "constant" where `noise_variance` is given, for less than 50 samples, several targets, sources and tensors.
     likelihood : {"auto", "gaussian", "student"}, default="auto"
         Of observations: normal, or with the tails of Student's t, whose degrees of freedom are learnt. Unless it is
         "gaussian", gross outliers lose their weight in the fit. "auto" decides as that of `noise` does, and is

@@ -20,7 +20,6 @@ from ..common.types import Floats, Integers
 from .noise_field import FieldSum, NoiseField, Term, choose_terms, fit_terms
 from .tails import fit_tails, log_densities
 
-LEAST_POINTS = 500  # to tell noise of one kind from another
 LEAST_GAIN = 0.003  # nats per point that a richer kind must gain
 LEAST_EVIDENCE = np.log(1000.0)  # nats of all points, see `_is_better`
 LEVELS = (0.5, 0.8, 0.95, 0.99)  # of intervals that are checked

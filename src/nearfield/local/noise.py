@@ -18,7 +18,6 @@ from ..common.types import Floats, Integers
 from ..hyperparameters.learning import Learned, LearningRequest
 from ..hyperparameters.noise import (
     LEAST_GAIN,
-    LEAST_POINTS,
     Kind,
     NoiseModel,
     Residuals,
@@ -36,7 +35,7 @@ from .left_out import left_out
 ROWS_TO_CHOOSE, ROWS_TO_LEARN = 5000, 50_000  # of which residuals are found
 ROWS_IN_MANY_COLUMNS = 2000  # where each of them takes a model of its own
 GROUP = 64  # neighbours among them, which share their cells
-FEWEST = 50  # samples, from which noise of another kind can be learnt at all
+FEWEST = 50  # samples, from which noise of another kind can be learnt; whether it is, is a matter of evidence
 LEAST_NOISE = 1e-4  # of the signal variance, with which there can be outliers
 HELPFUL = 0.9  # of their size, to which residuals next to outliers must fall without them
 ROUNDS = 3  # of learning without outliers
@@ -145,11 +144,8 @@ def settled_state(
         raise ValueError(
             f"noise='local' and likelihood='student' need at least {FEWEST} samples to learn from. Got {n}."
         )
-    if n < LEAST_POINTS:
-        noise = "constant" if noise == "auto" else noise
-        likelihood = "gaussian" if likelihood == "auto" else likelihood
     function_variance, noise_variance = state.variances
-    if (noise == "constant" and likelihood == "gaussian") or noise_variance == 0:
+    if n < FEWEST or (noise == "constant" and likelihood == "gaussian") or noise_variance == 0:
         return state, NoiseModel(), None, None
     points = state.points
     few = sample_rows(points, ROWS_TO_CHOOSE, rng)
