@@ -160,6 +160,8 @@ def test_the_gradient_of_a_map_without_length_scales_and_what_has_none():
     given = {"signal_variance": 0.7, "noise_variance": 0.02}
     gradient = fit(**given).log_marginal_likelihood(eval_gradient=True)[1]
     assert_allclose(gradient, derivatives(fit, given), rtol=1e-5)
+    with pytest.raises(ValueError, match="profile_likelihood is that of a kernel with length scales"):
+        fit().profile_likelihood("signal_variance")
     given = {"length_scale": 1.0, **given}
     sketch = nf.FeatureGPRegressor(nf.MaclaurinFeatures(50, random_state=0), **given).fit(X, y)
     with pytest.raises(ValueError, match="is for Gaussian kernels by TaylorFeatures"):

@@ -81,8 +81,9 @@ class ExactGPRegressor(LearntJointNoise):
         once; those that are neither are not looked at.
     mean : regressor or None, default=None
         Any regressor of scikit-learn, such as `HistGradientBoostingRegressor`, as the mean of the process. It gets all
-        of X. The process is one of its cross-fitted residuals, of rows that it was not fitted to in five folds, so that
-        its errors are in the variance; the mean of predictions is fitted to all rows.
+        of X in the types that columns have, where values may be missing if it alone looks at them, and the weights if
+        it takes any. The process is one of its cross-fitted residuals, of rows that it was not fitted to in five folds,
+        so that its errors are in the variance; the mean of predictions is fitted to all rows.
     mean_rounds : int, default=1
         How often the mean model is fitted: first to the targets, and from the second time on to targets less what the
         process says of each row without it, so that each of the two is fitted to what the other leaves. Two or three

@@ -51,6 +51,10 @@ class Learnt:
         if not is_whole(n_values, 3):
             raise ValueError(f"The 'n_values' argument must be an integer of at least 3. Got {n_values!r}.")
         kernel = self.kernel_  # type: ignore[attr-defined]
+        if np.isnan(kernel.length_scales).any():
+            raise ValueError(
+                "profile_likelihood is that of a kernel with length scales, and this feature map has none."
+            )
         J, q = kernel.length_scales.shape
         tied = self._n_tied(q)
         for what, value, size in (("component", component, J), ("column", column, q - tied)):
