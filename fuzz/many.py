@@ -54,7 +54,7 @@ def main(source: Source, argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, metavar="N", help="a fixed sample instead of all")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these cases alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
-    parser.add_argument("--limit", type=float, default=60.0, help="processor seconds for a case (default: %(default)s)")
+    parser.add_argument("--limit", type=float, default=300, help="processor seconds a case (default: %(default)s)")
     parser.add_argument("--worst", type=int, default=20, help="lines of the table (default: %(default)s)")
     parser.add_argument("--out", type=Path, help="file for the figures; cases that are in it already are not run again")
     parser.add_argument("--against", type=Path, help="such a file of another version, to compare with")

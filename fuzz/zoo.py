@@ -1,6 +1,6 @@
 """The defaults on R's example data, some thousand tables that nobody here has chosen.
 
-    python -m fuzz.zoo                      # all of them, about an hour and a half on two cores
+    python -m fuzz.zoo                      # all of them, some hours on two cores
     python -m fuzz.zoo --sample 40          # the same forty every time
     python -m fuzz.zoo --only DAAG/leafshape
     python -m fuzz.zoo --out new.jsonl --against old.jsonl
