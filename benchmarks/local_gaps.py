@@ -96,7 +96,7 @@ def measure(folder: Path, name: str, tolerance: float) -> list[float]:
         float(kl.mean()),
         float(kl[~in_gap].mean()) if (~in_gap).any() else float("nan"),
         float(kl[in_gap].mean()) if in_gap.any() else float("nan"),
-        report.divergence if report.divergence is not None else float("nan"),
+        report.divergence_near_data if report.divergence_near_data is not None else float("nan"),
         getattr(report, "divergence_in_gaps", None) or float("nan"),
         largest_jump(model, train),
     ]
