@@ -108,6 +108,36 @@ def types_of_numbers(c: Case) -> None:
     np.testing.assert_array_equal(*(model.predict(c.X_new, return_std=True) for model in (one, other)))
 
 
+@promise()
+def the_same_said_otherwise(c: Case) -> None:
+    """Options that another call stands for, by the library itself."""
+    setup, X, y = c.setup, c.X, c.setup.y
+    expected = c.model.predict(c.X_new, return_std=True)
+    new = c.X_new
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if setup.has("two targets"):
+            alone = [c.make().fit(X, y[:, j]).predict(new, return_std=True) for j in range(2)]
+            answer = [np.stack(parts, axis=1) for parts in zip(*alone, strict=True)]
+        elif setup.has("weights"):
+            again = np.repeat(np.arange(N), setup.weights.astype(int))
+            answer = c.make().fit(X[again], y[again]).predict(new, return_std=True)
+        elif setup.has("target"):
+            of_logarithms = c.make(target="identity").fit(X, np.log(y / c.unit))
+            quantiles = [model.predict_quantiles(new, [0.2, 0.8]) for model in (c.model, of_logarithms)]
+            expected, answer = quantiles[0], c.unit * np.exp(quantiles[1])
+        elif setup.options == {"coordinates"}:
+            plain = case(c.kind, "plain")
+            answer = plain.make().fit(setup.rows[:, :2], y).predict(setup.new[:, :2], return_std=True)
+        elif setup.options == {"geometry"}:
+            places = c.make(metric="sphere").fit(setup.rows[:, :3], y)
+            answer = places.predict(setup.new[:, :3], return_std=True)
+        else:
+            return
+    for one, other in zip(answer, expected, strict=True):
+        near(c, one, other)
+
+
 @promise("partial_fit")
 def partial_fit(c: Case) -> None:
     if not hasattr(c.model, "partial_fit"):
@@ -710,12 +740,13 @@ def threads(c: Case) -> None:
     model, X = copy.deepcopy(c.model), c.X_new
 
     def ask(model: Any) -> Any:
-        return model.predict(X, return_std=True), model.predict_quantiles(X, [0.1, 0.9])
+        draws = model.sample_y(X, 2, random_state=0)
+        return model.predict(X, return_std=True), model.predict_quantiles(X, [0.1, 0.9]), model.loo_.mean, draws
 
     expected = ask(c.model)
     with ThreadPoolExecutor(4) as pool:
         futures = [pool.submit(ask, model) for _ in range(8)]
         answers = [future.result() for future in futures]
     for answer in answers:
-        np.testing.assert_array_equal(answer[0], expected[0])
-        np.testing.assert_array_equal(answer[1], expected[1])
+        for one, other in zip(answer, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
