@@ -28,6 +28,17 @@ def test_few_points_have_their_exact_likelihood(data):
     assert_allclose(nf.LocalGPRegressor(**GIVEN).fit(X, y).log_marginal_likelihood(), exact, rtol=1e-9)
 
 
+def test_data_without_noise_have_a_likelihood():
+    X = np.arange(30.0)[:, None]
+    y, given = np.sin(X[:, 0]), {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.0}
+    exact, local = (regressor(**given).fit(X, y) for regressor in (nf.ExactGPRegressor, nf.LocalGPRegressor))
+    assert_allclose(local.log_marginal_likelihood(), exact.log_marginal_likelihood(), rtol=1e-6)
+    answers = [model.log_marginal_likelihood(eval_gradient=True)[1] for model in (local, exact)]
+    assert_allclose(*answers, rtol=1e-5, atol=1e-5)
+    profiles = [model.profile_likelihood("length_scale", n_values=3).log_likelihood for model in (local, exact)]
+    assert_allclose(*profiles, rtol=1e-5)
+
+
 def test_many_points_are_near_it(data):
     X, y = data
     exact = nf.ExactGPRegressor(**GIVEN).fit(X, y).log_marginal_likelihood()

@@ -63,7 +63,8 @@ class Learnt:
         first = component * q + (column + tied if column else 0)
         entry = {"length_scale": first, "signal_variance": J * q + component}.get(name, J * q + J)
         X, y, noise, drift = self._rows_of_process()
-        weights = self.noise_variance_ / noise  # type: ignore[attr-defined]
+        variance: float = self.noise_variance_  # type: ignore[attr-defined]
+        weights = variance / noise if variance else np.ones(len(noise))
         request: Any = self._learning_request(X.shape[1])  # type: ignore[attr-defined]
         data = LearningData(X, y, weights if np.ptp(weights) > 0 else None, drift=drift)
         return profile(self.learned_, data, request, entry, name, n_values)  # type: ignore[attr-defined]

@@ -32,6 +32,7 @@ def log_likelihood_of_all(
     of earlier cells. The gradient is in the logarithms of length scales, variances and noise variance, to which the
     noise of all points is in proportion.
     """
+    noise_variance = noise_variance or 1.0  # `noise` is what stands in for none
     factors = noise / noise_variance
     if len(X) <= LARGEST_SINGLE_BLOCK:
         blocks = [Block(X, y, factors)]
