@@ -3,6 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.spatial import cKDTree
 
+from nearfield.hyperparameters import blocks
 from nearfield.hyperparameters.blocks import (
     CELL_POINTS,
     LARGEST_SINGLE_BLOCK,
@@ -16,6 +17,7 @@ from nearfield.hyperparameters.blocks import (
     thinned,
     with_exact_early,
 )
+from nearfield.hyperparameters.learning import Fixed, LearningRequest, learn_hyperparameters
 from nearfield.kernels import Kernel
 
 from .single import kernel_log_likelihood
@@ -140,3 +142,18 @@ def test_with_a_length_scale_per_column_neighbours_do_not_depend_on_units():
     )
     for a, b in zip(small, large, strict=True):
         assert_allclose(a.X * np.array([1.0, 1e9]), b.X)
+
+
+def test_no_more_threads_than_asked_for(monkeypatch):
+    seen, make = [], blocks.ordered_cells
+
+    def noted(X, most, n_earlier, rng, n_jobs, **options):
+        seen.append(n_jobs)
+        return make(X, most, n_earlier, rng, n_jobs, **options)
+
+    monkeypatch.setattr(blocks, "ordered_cells", noted)
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(1200, 2))
+    request = LearningRequest(n_jobs=1, n_restarts=0, fixed=Fixed(noise_variance=0.1))
+    learn_hyperparameters(X, np.sin(9 * X[:, :1]), None, request, rng)
+    assert seen == [1]

@@ -68,6 +68,18 @@ def test_blocks_have_the_density_of_all_data(ard):
         np.testing.assert_array_equal(block.noise_factors, 1 / w[rows])
 
 
+def test_neighbours_on_the_earth_are_those_in_space():
+    """x, y and z have one length scale, whatever their spreads: near the pole that of z is small."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-1, 1, (3000, 2)), rng.uniform(0, 0.01, 3000), rng.uniform(0, 30, 3000)])
+    passes, sampled = make_passes(X, X[:, 0])
+    (block,) = make_blocks(passes, sampled, True, np.random.RandomState(0), 1, tied=3)
+    spreads = sampled.rows.X.std(axis=0)
+    scale = np.append(np.full(3, np.linalg.norm(spreads[:3])), spreads[3])
+    gaps = np.sort(np.linalg.norm((X - block.X[0]) / scale, axis=1))[:NEAR]
+    np.testing.assert_allclose(np.linalg.norm((block.X[:NEAR] - block.X[0]) / scale, axis=1), gaps, rtol=1e-12)
+
+
 def rows_in(points, X):
     """Row of `X` that each point is."""
     return np.array([int(np.argmin(np.sum((X - point) ** 2, axis=1))) for point in points])

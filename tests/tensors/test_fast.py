@@ -42,6 +42,13 @@ def without(function):
         return function()
 
 
+def failing_compiler():
+    """Raises an error as if it came out of Triton."""
+    scope = {"__name__": "triton.compiler.somewhere"}
+    exec("def compile():\n    raise RuntimeError('no such instruction')", scope)
+    scope["compile"]()
+
+
 def tensor(array):
     return torch.as_tensor(array, device=DEVICE)
 
@@ -133,7 +140,7 @@ def test_centres_near_points_are_those_of_a_search_by_hand():
 
 @pytest.mark.usefixtures("with_kernels")
 def test_a_compiler_that_fails_leaves_all_to_pytorch(monkeypatch, caplog):
-    monkeypatch.setattr(fast, "_tables", lambda *_: 1 / 0)
+    monkeypatch.setattr(fast, "_tables", lambda *_: failing_compiler())
     X = tensor(np.random.RandomState(3).uniform(0, 4, (100, 2)))
     options = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "n_scales": 1}
     model = nf.LocalGPRegressor(**options, spacing=1.5, radius=2.5, features=nf.TaylorFeatures(6))
@@ -170,3 +177,17 @@ def test_kernels_compile_for_a_gpu():
 def test_kernels_are_for_gpus_alone():
     X = torch.zeros((3, 2), dtype=torch.float64)
     assert fast.kernels_for(X) is None
+
+
+def test_only_what_triton_raises_leaves_the_work_to_others(monkeypatch, caplog):
+    monkeypatch.setattr(fast, "_failures", [])
+
+    def mistaken():
+        raise ValueError("a mistake of ours")
+
+    with pytest.raises(ValueError, match="of ours"):
+        fast._or_left_to_others(mistaken)()
+    assert not fast._failures
+    assert fast._or_left_to_others(failing_compiler)() is None
+    assert fast._failures == ["no such instruction"]
+    assert "no such instruction" in caplog.text

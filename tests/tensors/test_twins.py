@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import nearfield as nf
+from nearfield.estimators.twins import twin_of
 
 torch = pytest.importorskip("torch")
 
@@ -87,3 +88,15 @@ def test_other_regressors_say_that_a_sampler_needs_arrays():
         model.sampler(3)
     with pytest.raises(ValueError, match="fitted on NumPy arrays; this one was fitted on tensors"):
         model.predict_gradient(X)
+
+
+def test_the_twin_has_the_parameters_of_now():
+    rng = np.random.RandomState(0)
+    X = torch.as_tensor(rng.uniform(0, 9, (200, 2)))
+    model = nf.LocalGPRegressor(**KINDS["features"]).fit(X, torch.sin(X[:, 0]))
+    first = twin_of(model)
+    model.set_params(blend=not model.blend, n_jobs=1)
+    second = twin_of(model)
+    assert second.get_params() == model.get_params()
+    assert second._fitted.predictor.engine.n_jobs == 1
+    assert second._fitted.predictor.models is first._fitted.predictor.models  # which are made once

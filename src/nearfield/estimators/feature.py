@@ -336,7 +336,8 @@ class FeatureGPRegressor(FeatureFunctions):
             if not is_whole:
 
                 def blocks() -> list[Block]:
-                    return make_blocks(passes, sampled, self._learning_request(rows.X.shape[1]).ard, rng)
+                    request = self._learning_request(rows.X.shape[1])
+                    return make_blocks(passes, sampled, request.ard, rng, tied=request.tied)
 
             self._prepare(rows.X, rows.targets - self._offset, rows.weights, blocks)
         if is_whole:

@@ -11,20 +11,25 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..common.arrays import as_doubles, is_tensor, like
+from ..local.engine import RaggedEngine
 from ..local.fit import FittedLocal
 
-_twins: WeakKeyDictionary[FittedLocal, Any] = WeakKeyDictionary()
+_on_host: WeakKeyDictionary[FittedLocal, FittedLocal] = WeakKeyDictionary()
 
 
 def twin_of(model: Any) -> Any | None:
-    """The twin of a local model of tensors, which is made once; None for all other models."""
+    """The twin of a local model of tensors, with its parameters as they are now; None for all other models.
+
+    What takes time, its local models, is made once.
+    """
     if not is_tensor(getattr(model, "y_mean_", None)) or not hasattr(model, "_fitted"):
         return None
-    if model._fitted not in _twins:
-        twin = copy.copy(model)
-        twin._fitted, twin.y_mean_ = model._fitted.on_host(model.n_jobs), as_doubles(model.y_mean_)
-        _twins[model._fitted] = twin
-    return _twins[model._fitted]
+    fitted = _on_host.get(model._fitted)
+    if fitted is None:
+        fitted = _on_host[model._fitted] = model._fitted.on_host(model.n_jobs)
+    twin = copy.copy(model)
+    twin._fitted, twin.y_mean_ = fitted.with_engine(RaggedEngine(model.n_jobs)), as_doubles(model.y_mean_)
+    return twin
 
 
 def array_of(X: Any) -> Any:

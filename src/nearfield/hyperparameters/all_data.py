@@ -105,6 +105,6 @@ def profile(
     error = 0.3 if errors is None or not np.isfinite(errors[entry]) else float(np.clip(errors[entry], 1e-3, 1.0))
     steps = np.linspace(-3.0, 3.0, n_values) * error
     request = replace(request, family=learned.kernel.family)
-    data = data.with_blocks(request.ard, np.random.RandomState(0), request.tied)
+    data = data.with_blocks(request.ard, np.random.RandomState(0), request.tied, request.n_jobs)
     values, heights = along(learned, data, request, entry, steps)
     return Profile(name, values, heights - heights.max())

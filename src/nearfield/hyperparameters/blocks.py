@@ -175,11 +175,13 @@ class LearningData:
         """Blocks in order, the early ones as one; see `with_exact_early`."""
         return with_exact_early(self.blocks or [], N_EARLY)
 
-    def with_blocks(self, ard: bool, rng: np.random.RandomState, tied: int = 0) -> LearningData:
+    def with_blocks(
+        self, ard: bool, rng: np.random.RandomState, tied: int = 0, n_jobs: int | None = None
+    ) -> LearningData:
         """The same with blocks, which are made where there are none; see `make_blocks`."""
         if self.blocks is not None:
             return self
-        return replace(self, blocks=make_blocks(self.X, self.y, self.weights, ard, rng, tied, self.drift))
+        return replace(self, blocks=make_blocks(self.X, self.y, self.weights, ard, rng, tied, self.drift, n_jobs))
 
 
 def make_blocks(
@@ -190,6 +192,7 @@ def make_blocks(
     rng: np.random.RandomState,
     tied: int = 0,
     drift: Floats | None = None,
+    n_jobs: int | None = None,
 ) -> list[Block]:
     """Blocks of all data, in their random order; a single one where they are few.
 
@@ -205,7 +208,7 @@ def make_blocks(
         return _independent_blocks(X, scaled, y, weights, drift, rng)
     # Cells come from halving: they have the same number of points, which is CELL_POINTS within a factor of 1.42.
     most = -(-n // 2 ** round(np.log2(n / CELL_POINTS)))
-    cells = ordered_cells(scaled, most, N_EARLIER, rng, None, choose=lambda count: _chosen(count, N_EARLY, MOST))
+    cells = ordered_cells(scaled, most, N_EARLIER, rng, n_jobs, choose=lambda count: _chosen(count, N_EARLY, MOST))
     sizes = [len(cell.own) for cell in cells]
     share = (n - sum(sizes[:N_EARLY])) / max(sum(sizes[N_EARLY:]), 1)
 

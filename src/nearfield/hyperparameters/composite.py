@@ -63,7 +63,7 @@ def maximise_composite_likelihood(
     if space.is_degenerate:
         return Learned(*space.unpack(space.fallback()))
 
-    data = data.with_blocks(len(space.columns) > 1, rng, request.tied)
+    data = data.with_blocks(len(space.columns) > 1, rng, request.tied, request.n_jobs)
     blocks = data.blocks or []
     objective = Objective.of(space, data, request, work)
     vectors = space.starts(request.n_restarts, rng) if starts is None else [space.vector(*start) for start in starts]
@@ -94,7 +94,7 @@ def finish(
     space = space_of(data, request, learned.kernel.n_scales)
     if not space.free.any() or space.is_degenerate or not np.isfinite(learned.log_likelihood):
         return learned
-    data = data.with_blocks(len(space.columns) > 1, rng, request.tied)
+    data = data.with_blocks(len(space.columns) > 1, rng, request.tied, request.n_jobs)
     blocks = data.blocks or []
     objective = Objective.of(space, data, request, work)
     was_done = objective.work.is_done  # then more might have been found

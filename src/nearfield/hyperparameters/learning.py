@@ -64,7 +64,7 @@ def learn(data: LearningData, request: LearningRequest, rng: np.random.RandomSta
     if request.ard and fixed.length_scales is not None and fixed.length_scales.shape[1] < data.X.shape[1]:
         warn("ard=True has no effect where length_scale is given: give one length scale per column instead.")
     if not fixed.is_complete:
-        data = with_extents(data, request).with_blocks(request.ard, rng, request.tied)
+        data = with_extents(data, request).with_blocks(request.ard, rng, request.tied, request.n_jobs)
     work = Work(request.time_budget)
     if request.family != "auto":
         learned = _learn_family(data, request, rng, work)

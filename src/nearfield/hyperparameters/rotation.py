@@ -39,7 +39,7 @@ def learn_rotation(data: LearningData, request: LearningRequest, rng: np.random.
     d = data.X.shape[1]
     plain = _one_component(request)
     space = Space.of(data.X, data.y, plain.fixed, 1, False, data.extents, family=plain.family)
-    data = data.with_blocks(False, rng)
+    data = data.with_blocks(False, rng, n_jobs=request.n_jobs)
     deadline = time.perf_counter() + request.time_budget
     learned = maximise_composite_likelihood(data, plain, rng, n_scales=1)
     if space.is_degenerate or not np.isfinite(learned.log_likelihood):

@@ -31,7 +31,7 @@ def learn_with_scales(
     case. Of the hyperparameters the noise variance may be given. `work` is what is left of the budget, or all of it.
     """
     began, work = time.perf_counter(), work or Work(request.time_budget)
-    data = data.with_blocks(request.ard, rng, request.tied)
+    data = data.with_blocks(request.ard, rng, request.tied, request.n_jobs)
 
     def with_scales(J: int, starts: list[tuple[Kernel, float]] | None = None) -> Learned:
         return maximise_composite_likelihood(data, request, rng, n_scales=J, simplify=True, work=work, starts=starts)

@@ -75,7 +75,7 @@ class SourceData:
 
         def blocks() -> list[Block]:
             n = N_BLOCKS + (N_ASIDE if request.n_scales is None else 0)
-            return make_blocks(self.passes, self.sampled, request.ard, rng, n)
+            return make_blocks(self.passes, self.sampled, request.ard, rng, n, request.tied)
 
         return learn_hyperparameters(X, y, weights, request, rng, blocks)
 

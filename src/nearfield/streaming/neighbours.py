@@ -18,6 +18,7 @@ from scipy.spatial import cKDTree
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..hyperparameters.blocks import N_BLOCKS, NEAR, Block, far_ranks
+from ..hyperparameters.space import spreads_of
 from ..kernels import Kernel
 from ..local.centers import group_rows
 from ..local.frame import Frame
@@ -60,11 +61,11 @@ class Nearest(Reduction):
 
 
 def make_blocks(
-    passes: Passes, sampled: Sampled, ard: bool, rng: np.random.RandomState, n_blocks: int = N_BLOCKS
+    passes: Passes, sampled: Sampled, ard: bool, rng: np.random.RandomState, n_blocks: int = N_BLOCKS, tied: int = 0
 ) -> list[Block]:
     """Blocks as `blocks.make_blocks` has them: nearest neighbours among all data, and some of the sample from afar."""
     X = sampled.rows.X
-    scale = X.std(axis=0) if ard else np.ones(X.shape[1])
+    scale = spreads_of(X, tied) if ard else np.ones(X.shape[1])
     scale = np.where(scale > 0, scale, 1.0)
     seeds = rng.choice(len(X), min(n_blocks, len(X)), replace=False)
     nearest = passes.run(Nearest(X[seeds], scale, NEAR), "neighbourhoods for learning")

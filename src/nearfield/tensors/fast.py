@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache, wraps
 from importlib.util import find_spec
+from traceback import walk_tb
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -70,16 +71,27 @@ def _is_on_gpu(X: Tensor) -> bool:
 _failures: list[str] = []  # of the compiler
 
 
+def _is_of_compiler(error: Exception) -> bool:
+    """Whether an error was raised within Triton."""
+    if isinstance(error, torch.OutOfMemoryError):
+        return False
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    return str(frames[-1].f_globals.get("__name__", "")).partition(".")[0] == "triton"
+
+
 def _or_left_to_others(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give None, from then on, where the compiler fails, which versions of Triton do on some GPUs."""
+    """Give None, from then on, where the compiler fails, which versions of Triton do on some GPUs.
+
+    Other errors are mistakes, or the GPU's: they are raised.
+    """
 
     @wraps(function)
     def guarded(*args: Any, **options: Any) -> Any:
         try:
             return function(*args, **options)
-        except torch.OutOfMemoryError:
-            raise
         except Exception as error:
+            if not _is_of_compiler(error):
+                raise
             _failures.append(str(error))
             _logger.warning("compiled kernels cannot be used here, PyTorch's are: %s", str(error).partition("\n")[0])
             return None

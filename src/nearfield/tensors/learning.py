@@ -31,8 +31,9 @@ def learn(
     if request.fixed.is_complete:  # nothing to look at the data for
         data = LearningData(np.zeros((2, X.shape[1])), np.zeros((2, 1)))
     else:
+        _set_up(X.device)
         n_blocks = N_BLOCKS if request.n_scales == 1 else N_BLOCKS + N_ASIDE
-        data = summary(X, y, weights, n_blocks, request.ard, rng)
+        data = summary(X, y, weights, n_blocks, request.ard, rng, request.tied)
     learned = hyperparameters.learn(data, request, rng)
     if X.dtype == torch.float32 and learned.noise_variance < FLOAT32_NOISE * learned.kernel.variance:
         raise ValueError(
@@ -42,12 +43,26 @@ def learn(
     return learned
 
 
+def _set_up(device: Any) -> None:
+    """Have PyTorch set its linear algebra up on this thread: it does so on first use, and not safely among several."""
+    factor, _ = torch.linalg.cholesky_ex(torch.eye(2, dtype=torch.float64, device=device)[None])
+    inverse_of_lower(factor)
+
+
 def summary(
-    X: Tensor, y: Tensor, weights: Tensor | None, n_blocks: int, ard: bool, rng: np.random.RandomState
+    X: Tensor,
+    y: Tensor,
+    weights: Tensor | None,
+    n_blocks: int,
+    ard: bool,
+    rng: np.random.RandomState,
+    tied: int = 0,
 ) -> LearningData:
-    """Some points and targets on the host, and what was prepared on the device."""
+    """Some points and targets on the host, and what was prepared on the device; see `blocks.make_blocks` for `tied`."""
     n = len(X)
     scale = X.std(dim=0, correction=0) if ard else torch.ones_like(X[0])
+    if ard and tied:
+        scale[:tied] = torch.linalg.norm(scale[:tied])
     scaled = X / torch.where(scale > 0, scale, 1.0)
 
     def nearest(chosen: Integers, k: int) -> Integers:
