@@ -118,3 +118,14 @@ def test_a_mean_solved_on_the_device_is_that_of_the_host(noise_variance):
     if noise_variance is None:
         size = np.abs(here.solved_signs).max()  # they are for traces, which are known to a few percent
         np.testing.assert_allclose(here.solved_signs, there.solved_signs, atol=2 * SIGNS_RESIDUAL * size)
+
+
+def test_what_is_not_a_number_has_not_converged(monkeypatch):
+    X = points(50, 2)
+    learning = SimpleNamespace(fixed=SimpleNamespace(noise_variance=0.1))
+    request = SimpleNamespace(learning=learning, tolerance=1e-3, n_jobs=1, progress=None)
+    data = map(torch.as_tensor, (X, X[:, :1], np.full(50, 0.1)))
+    framed = FramedTensors(SimpleNamespace(kernel=Kernel.gaussian(1.0)), *data)
+    solution = exact_mean.TensorSolution(torch.zeros((50, 2), dtype=torch.float64), np.array([0.0, np.nan]), 1)
+    monkeypatch.setattr(exact_mean, "solve", lambda *_: solution)
+    assert framed.solve_on_device(request) is None
