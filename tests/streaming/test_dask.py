@@ -166,7 +166,11 @@ def test_targets_from_another_file(tmp_path):
         pd.DataFrame(X[part], columns=["u", "v"]).to_parquet(tmp_path / f"X-{i}.parquet")
         pd.DataFrame({"y": y[part]}).to_parquet(tmp_path / f"y-{i}.parquet")
     points, targets = (dd.read_parquet(tmp_path / f"{name}-*.parquet") for name in ("X", "y"))
-    model = nf.LocalGPRegressor(**PLANNED).fit(DaskSource(points, targets["y"], sample_size=500))
+    source = DaskSource(points, targets["y"], sample_size=500)
+    for part, (some, theirs, *_) in zip(np.array_split(np.arange(len(X)), 4), source.raw(), strict=True):
+        np.testing.assert_array_equal(some, X[part])  # they were in any order, and targets in another
+        np.testing.assert_array_equal(theirs, y[part])
+    model = nf.LocalGPRegressor(**PLANNED).fit(source)
     expected = nf.LocalGPRegressor(**PLANNED).fit(X, y).predict(X, return_std=True)
     assert_close(model.predict(points, return_std=True), expected)
 

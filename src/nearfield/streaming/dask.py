@@ -147,9 +147,9 @@ def _joined(X: Any, y: Any, sample_weight: Any) -> list[Any] | None:
     names = [f"__nearfield_{i}" for i in range(len(targets) + 1)]
     try:
         for name, column in zip(names, targets, strict=False):
-            frame = frame.assign(**{name: column})
+            frame = _beside(frame, name, column)
         if sample_weight is not None:
-            frame = frame.assign(**{names[-1]: sample_weight})
+            frame = _beside(frame, names[-1], sample_weight)
         tasks = list(np.ravel(frame.to_delayed()))
     except (ValueError, NotImplementedError, TypeError):
         return None
@@ -157,6 +157,14 @@ def _joined(X: Any, y: Any, sample_weight: Any) -> list[Any] | None:
     cut = dask.delayed(_cut, nout=3, pure=False)
     cuts = [cut(task, d, k, y is not None and y.ndim == 1, sample_weight is not None) for task in tasks]
     return [(X, y if k else None, w if sample_weight is not None else None) for X, y, w in cuts]
+
+
+def _beside(frame: Any, name: str, column: Any) -> Any:
+    """A data frame with a column of its own; one of another frame Dask would shuffle, like indices in any order."""
+    joined = frame.assign(**{name: column})
+    if type(joined.expr).__name__ != "Assign":
+        raise ValueError("not of the same frame")
+    return joined
 
 
 def _cut(frame: Any, d: int, k: int, single: bool, weighted: bool) -> tuple[Any, Any, Any]:
