@@ -485,9 +485,10 @@ def sampler(c: Case) -> None:
 
 
 def left_out_by_hand(c: Case, labels: Any) -> tuple[Any, Any]:
-    rows, mean, variance = c.setup.rows, np.empty_like(c.targets), np.empty(N)
+    """Means and variances (n,) of rows left out by their labels; NaN of those with none, which is -1."""
+    rows, mean, variance = c.setup.rows, np.full(c.targets.shape, np.nan), np.full(N, np.nan)
     known = c.known_of_training + c.constant
-    for label in np.unique(labels):
+    for label in np.unique(labels[labels >= 0]):
         out = labels == label
         hand = c.hand.without(out)
         z, f = c.points(rows[out]), c.setup.drift_columns(rows[out])
@@ -499,14 +500,15 @@ def check_left_out(c: Case, answer: Any, labels: Any) -> None:
     mean, variance = left_out_by_hand(c, labels)
     np.testing.assert_allclose(answer.y, c.setup.y, rtol=1e-9)
     mean, std = in_units(c, mean, variance, c.hand.noise, True)
-    near(c, answer.mean, mean)
-    near(c, answer.std, std)
+    near(c, answer.mean[labels >= 0], mean[labels >= 0])
+    near(c, answer.std[labels >= 0], std[labels >= 0])
     assert np.isfinite([answer.rmse, answer.nll, answer.crps, answer.coverage()]).all()
 
 
 @promise("loo_")
 def loo(c: Case) -> None:
-    check_left_out(c, c.model.loo_, np.arange(N))
+    some = np.where(np.arange(N) % 5 == 0, np.arange(N), -1)  # to leave out all of them by hand takes long
+    check_left_out(c, c.model.loo_, some)
 
 
 @promise("cross_validate")
@@ -745,7 +747,7 @@ def threads(c: Case) -> None:
 
     expected = ask(c.model)
     with ThreadPoolExecutor(4) as pool:
-        futures = [pool.submit(ask, model) for _ in range(8)]
+        futures = [pool.submit(ask, model) for _ in range(4)]
         answers = [future.result() for future in futures]
     for answer in answers:
         for one, other in zip(answer, expected, strict=True):
