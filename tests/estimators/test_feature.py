@@ -586,6 +586,7 @@ def test_a_model_file_does_not_hold_the_training_data(tmp_path):
 
 
 @few_features
+@few_features
 @pytest.mark.parametrize("coordinates", [[2], [1, 2, 0]])
 def test_coordinates_are_columns_of_the_training_rows_too(coordinates):
     rng = np.random.default_rng(0)
