@@ -57,6 +57,15 @@ def test_crps_of_normal_distributions_is_that_of_the_metrics():
     assert np.mean(make().crps(Y)) == pytest.approx(metrics.crps(Y, MEAN, std=SCALE), rel=1e-12)
 
 
+@pytest.mark.parametrize("above", [0.0, 0.1, 0.4])
+def test_a_value_that_most_residuals_have_is_inside_intervals(above):
+    """Quantiles that are equal: of a constant target, or one with many zeros."""
+    scores = np.where(np.arange(1000) < 1000 * above, 1.0, 0.0)
+    low, high = make(calibration=Calibration.of(scores)).interval(0.95)
+    assert np.all(low < MEAN)
+    assert np.all(high > MEAN)
+
+
 def test_calibration_makes_probabilities_uniform():
     rng = np.random.RandomState(1)
     residuals = rng.standard_t(3, 5000) * 0.6 + 0.2

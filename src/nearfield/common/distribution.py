@@ -44,8 +44,8 @@ class Calibration:
     def of(cls, scores: Floats) -> Calibration:
         """From the normal scores (n,) of left-out observations."""
         stated = np.quantile(scores, LEVELS)
-        # Equal quantiles, as of a target with few values, must still make an increasing map.
-        stated = np.maximum.accumulate(stated) + 1e-6 * np.arange(len(LEVELS))
+        # Equal quantiles, as of a target with few values, must still make an increasing map, and lie inside intervals.
+        stated = np.maximum.accumulate(stated) + 1e-6 * (np.arange(len(LEVELS)) - len(LEVELS) // 2)
         return cls(stated, ndtri(LEVELS))
 
     def to_held(self, scores: Floats) -> Floats:
