@@ -16,19 +16,23 @@ SETTINGS = {"n_scales": 1, "n_restarts": 0, "tolerance": 0.05, "noise": "constan
 
 @pytest.fixture
 def draws(monkeypatch):
-    """Indices drawn from among all samples, call by call."""
+    """Indices drawn from among all samples, call by call, but for samples that are always the same."""
     drawn = []
 
     class Recording(np.random.RandomState):
+        def __init__(self, seed=None):
+            super().__init__(seed)
+            self.is_fixed = isinstance(seed, int) and seed == 0
+
         def choice(self, a, size=None, **options):
             result = super().choice(a, size, **options)
-            if np.ndim(a) == 0 and a == len(X) and 5 < size < len(X) // 2:
+            if not self.is_fixed and np.ndim(a) == 0 and a == len(X) and 5 < size < len(X) // 2:
                 drawn.append(result)
             return result
 
         def permutation(self, x):
             result = super().permutation(x)
-            if np.ndim(x) == 0 and x == len(X):
+            if not self.is_fixed and np.ndim(x) == 0 and x == len(X):
                 drawn.append(result)
             return result
 

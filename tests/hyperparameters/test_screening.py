@@ -12,6 +12,8 @@ from nearfield.hyperparameters.learning import LearningRequest, learn
 from nearfield.hyperparameters.screening import LOSS, Screen, screen
 from nearfield.kernels import Kernel
 
+from ..warned import on_bounds
+
 RELEVANT = {0, 1, 2, 5}
 N = 450
 
@@ -86,6 +88,7 @@ def test_estimates_of_columns_that_are_left_out_are_left_out_too():
     assert [estimate.kind for estimate in narrow.on_bounds] == ["noise_variance"]
 
 
+@on_bounds
 @pytest.mark.parametrize("seed", range(3))
 def test_one_component_that_does_without_some_columns_is_an_answer(seed):
     X, y = problem(120, 8, seed)
