@@ -261,12 +261,14 @@ class Predictor:
         return mean, variance
 
 
+_KEEPING = Lock()  # for all of them, since it is held for next to no time and goes into no file
+
+
 class KeptModels:
     """Models of graded cells by their numbers, made when they were first asked for. Threads may share them."""
 
     def __init__(self) -> None:
         self._models: dict[int, CellModel] = {}
-        self._lock = Lock()
         self.n_bytes = 0
 
     def __len__(self) -> int:
@@ -278,13 +280,13 @@ class KeptModels:
 
     def keep(self, number: int, model: CellModel, most_bytes: float) -> None:
         """Keep a model, if all together then take at most so many bytes."""
-        with self._lock:
+        with _KEEPING:
             if number not in self._models and self.n_bytes + model.n_bytes <= most_bytes:
                 self._models[number] = model
                 self.n_bytes += model.n_bytes
 
-    def __reduce__(self) -> tuple[type[KeptModels], tuple[()]]:
-        return KeptModels, ()  # they follow from the rest
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(KeptModels())  # they follow from the rest
 
 
 @dataclass(frozen=True, eq=False)
