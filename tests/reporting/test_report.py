@@ -36,7 +36,7 @@ def line(report, name):
 
 
 def test_a_report_says_what_it_knows_in_words():
-    assert str(REPORT).splitlines()[0] == "Local Gaussian process on 10000 samples of 2 columns"
+    assert str(REPORT).splitlines()[1] == "Local Gaussian process on 10000 samples of 2 columns"
     assert line(REPORT, "method") == "Taylor features of degree 11"
     assert line(REPORT, "distance") == (
         "3.5e-04 nats of KL per test point from the exact Gaussian process (standard error 2e-05, 96 probes), "
@@ -46,7 +46,8 @@ def test_a_report_says_what_it_knows_in_words():
         "length_scale = [0.25, 123.5], signal_variance = 0.51, noise_variance = 0.2"
     )
     assert line(REPORT, "centres") == (
-        "54, every point within 1.5 length scales of one; 78 features each, 7 in kernel space instead"
+        "54, every point within 1.5 length scales of one; 78 features each; 7 of them use the kernel matrix of their "
+        "points instead"
     )
     assert line(REPORT, "neighbourhoods") == "within 3 length scales, 420 points in the median"
     assert line(REPORT, "time") == "learning 1.23 s, fitting 0.50 s"
@@ -186,14 +187,14 @@ def test_the_earth_is_measured_in_km():
 
 def test_features_that_no_centre_needs_are_not_spoken_of():
     report = replace(REPORT, n_kernel_space=54)
-    assert line(report, "method") == "kernel space: all neighbourhoods have fewer points than 78 features"
+    assert line(report, "method") == "kernel matrices: all neighbourhoods have fewer points than 78 features"
     assert "features each" not in str(report)
 
 
 def test_models_made_later_are_not_counted_yet():
     report = replace(REPORT, radius=None, least_neighbours=50, n_components=0, seconds={"fitting": 0.0})
-    assert line(report, "time") == "fitting 0.00 s; local models are made by the first predictions"
-    assert line(report, "memory") == "3.0 MiB before local models are made"
+    assert line(report, "time") == "fitting 0.00 s; local models are built by the first predictions"
+    assert line(report, "memory") == "3.0 MiB before local models are built"
     assert line(report, "neighbourhoods") == "the 50 nearest points, more in gaps"
 
 
@@ -201,7 +202,5 @@ def test_models_that_are_not_kept_are_spoken_of():
     report = replace(
         REPORT, radius=None, least_neighbours=50, n_components=0, n_centers=0, n_features=8, seconds={"fitting": 0.0}
     )
-    assert line(report, "time").startswith(
-        "fitting 0.00 s; each test point has a model of its own, which is made for it"
-    )
+    assert line(report, "time") == "fitting 0.00 s; each test point gets a model of its own, which is not kept"
     assert line(report, "neighbourhoods") == "the 50 nearest points"

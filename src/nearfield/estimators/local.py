@@ -27,6 +27,7 @@ from ..local.in_memory import InMemory
 from ..local.predictor import LocalPredictor, Predictor
 from ..local.sampling import bytes_per_function, draw
 from ..reporting.report import Report
+from ..reporting.variograms import departure
 from ..streaming.fit import SourceData, all_rows, take_in
 from ..streaming.inputs import as_source
 from ..streaming.output import check_fitted_on, predict_source
@@ -351,6 +352,8 @@ class LocalGPRegressor(LearntNoise):
         self.noise_model_, self._stated_noise = NoiseModel(), None
         if isinstance(data, InMemory):
             self._settle_noise(data, options, lambda rows: fit(rows, request, rngs), clock)
+            report = replace(self._fitted.report, variogram=departure(self))
+            self._store(replace(self._fitted, report=report))
         return self
 
     def _leaves_tensors(self) -> bool:

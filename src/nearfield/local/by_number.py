@@ -348,7 +348,8 @@ class NumberSearch(Measurements):
 
     def _candidate(self, count: int, size: int) -> Candidate:
         """So many neighbours, in cells of one of the sizes."""
-        plan, label = Plan(self.kernel, None, None, count=count), f"the {count} nearest points in kernel space"
+        plan = Plan(self.kernel, None, None, count=count)
+        label = f"each prediction uses the {count} nearest data points"
         if self.data.X.shape[1] <= MAX_COLUMNS:
             return Candidate(np.inf, plan, label, near=NEAR[size])
         return Candidate(np.inf, plan, label)

@@ -188,7 +188,7 @@ class RadiusSearch(Measurements):
         request = self.request
         d = self.data.X.shape[1]
         if request.kernel_space:
-            features, label = None, "kernel space"
+            features, label = None, "the kernel matrix of each neighbourhood"
         elif request.features is not None:
             features = request.features(self._sample(radius))
             label = f"{features.n_components} features"
@@ -197,7 +197,7 @@ class RadiusSearch(Measurements):
             if taylor.n_monomials(d, degree) <= MAX_FEATURES:
                 features, label = taylor_features(self.kernel, d, radius, degree), f"Taylor features of degree {degree}"
             elif self._neighbours(radius) <= MAX_FEATURES:
-                features, label = None, "kernel space"
+                features, label = None, "the kernel matrix of each neighbourhood"
             else:
                 return None
         else:

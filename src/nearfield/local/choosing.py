@@ -83,7 +83,7 @@ def as_given(
     speeds: Speeds = SAME_SPEED,
 ) -> Choice:
     """What was given, as a choice; `positions` gives a sample of positions (n, d) relative to a centre."""
-    features, label = None, "kernel space"
+    features, label = None, "the kernel matrix of each neighbourhood"
     make_features = request.features_of(kernel, rng)
     if make_features is not None:
         features, label = make_features(positions()), "as given"

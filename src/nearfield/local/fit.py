@@ -423,6 +423,7 @@ def _report(
     return Report(
         n_global=0 if part is None else part.n_components,
         kernel=learned.kernel_in_words(),
+        settled=learned.converged,
         standard_errors=() if learned.standard_errors is None else tuple(learned.standard_errors.tolist()),
         exact_mean=exact_mean is not None,
         n_samples=predictor.n_samples,

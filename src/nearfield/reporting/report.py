@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ..common.types import Floats
 from .summary import summarise_report
+from .verdict import verdict
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,12 @@ class Report:
     left_out : dict
         Scores of left-out predictions of (a sample of) the training data: `rmse`, `nll`, `crps`, `coverage` of 95 %
         intervals, and the number of `samples`; empty where they were not asked.
+    settled : bool
+        Whether learning ended at a maximum of the likelihood, or had nothing to learn.
+    variogram : tuple of (distance, ratio), or None
+        Where the variogram of the data is farther from that of the model than chance allows: the distance between rows,
+        in shortest length scales, and the data's semivariance over the model's. None where they agree, or were not
+        compared: heavy-tailed noise, sources and tensors.
     trials : tuple of (label, divergence, cost) of the candidates measured
     """
 
@@ -134,6 +141,8 @@ class Report:
     drift: tuple[tuple[str, float, float], ...] = ()
     host: str = ""
     left_out: dict[str, float] = field(default_factory=dict)
+    settled: bool = True
+    variogram: tuple[float, float] | None = None
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
@@ -142,6 +151,11 @@ class Report:
     def _repr_html_(self) -> str:
         """Show a table in notebooks."""
         return summarise_report(self).to_html()
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: fine, or what is wrong and what to do."""
+        return verdict(self)
 
     @property
     def divergence_of_trial(self) -> float | None:

@@ -19,20 +19,22 @@ HYPERPARAMETERS = ("length_scale", "signal_variance", "noise_variance")
 MOST_SCALES = 12  # columns in the table of length scales
 FEATURES = "Gaussian process"  # with one feature map for all data
 ON_HOST = "on the host in double precision, since columns of these tensors have roles"
-EXACT_MEAN = "that of the exact Gaussian process, by iteration; local models give the variances"
+EXACT_MEAN = "that of the exact Gaussian process, solved for all data; local models give the variances"
 EXACT = "none: this is the exact Gaussian process"
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A title, and lines of a name and a text each."""
+    """A verdict, where there is one, a title, and lines of a name and a text each."""
 
     title: str
     lines: tuple[tuple[str, str], ...]
+    verdict: str = ""
 
     def __str__(self) -> str:
         indent = "\n" + " " * 18  # for tables of several lines
-        return "\n".join([self.title, *(f"  {name:<15} {text.replace(chr(10), indent)}" for name, text in self.lines)])
+        heads = [self.verdict, self.title] if self.verdict else [self.title]
+        return "\n".join([*heads, *(f"  {name:<15} {text.replace(chr(10), indent)}" for name, text in self.lines)])
 
     def __getitem__(self, name: str) -> str:
         return dict(self.lines)[name]
@@ -44,7 +46,9 @@ class Summary:
             f"<td style='text-align:left'>{f'<pre>{escape(text)}</pre>' if chr(10) in text else escape(text)}</td></tr>"
             for name, text in self.lines
         )
-        return f"<table><caption style='text-align:left'>{escape(self.title)}</caption><tbody>{rows}</tbody></table>"
+        verdict = f"<strong>{escape(self.verdict)}</strong><br>" if self.verdict else ""
+        caption = f"<caption style='text-align:left'>{verdict}{escape(self.title)}</caption>"
+        return f"<table>{caption}<tbody>{rows}</tbody></table>"
 
 
 def summarise(model: Any) -> Summary:
@@ -79,7 +83,8 @@ def summarise_report(report: Report) -> Summary:
     if report.kind == FEATURES:  # there are no centres to speak of
         lines = (("method", report.method), ("distance", _distance(report)))
         further = (*_reported_scales(report), *_drift(report.drift), *_host(report))
-        return Summary(f"{report.kind} of {counted(report.n_features, 'column')}", (*lines, *further))
+        title = f"{report.kind} of {counted(report.n_features, 'column')}"
+        return Summary(title, (*lines, *further), report.verdict)
     return Summary(
         f"{report.kind} on {report.n_samples} samples of {counted(report.n_features, 'column')}",
         (
@@ -103,6 +108,7 @@ def summarise_report(report: Report) -> Summary:
             ("time", _time(report)),
             ("memory", f"{report.model_bytes / 2**20:.1f} MiB{_before_models(report)}"),
         ),
+        report.verdict,
     )
 
 
@@ -162,7 +168,8 @@ def _how_sure(report: Report) -> list[tuple[str, str]]:
         return []
 
     def listed(values: Any) -> str:
-        return ", ".join("not told" if np.isnan(v) else f"{v:.1%}" if v < 1 else "beyond 100 %" for v in values)
+        unknown = ("not identified by the data", "beyond 100 %")
+        return ", ".join(f"{v:.1%}" if v < 1 else unknown[int(v >= 1)] for v in values)
 
     names = ("length scale", "signal variance", "noise variance")
     parts = (errors[:J], errors[J:-1], errors[-1:])
@@ -204,21 +211,21 @@ def _shares(lengths: Any, shares: Any, unit: str) -> str:
 def _method(report: Report) -> str:
     """What was chosen; features that no centre needs are not."""
     if report.n_components and report.n_centers and report.n_kernel_space == report.n_centers:
-        return f"kernel space: all neighbourhoods have fewer points than {report.n_components} features"
+        return f"kernel matrices: all neighbourhoods have fewer points than {report.n_components} features"
     return report.method
 
 
 def _time(report: Report) -> str:
     stages = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in report.seconds.items())
     if _makes_later(report):
-        return f"{stages}; local models are made by the first predictions"
+        return f"{stages}; local models are built by the first predictions"
     if _makes_each(report):
-        return f"{stages}; each test point has a model of its own, which is made for it and not kept"
+        return f"{stages}; each test point gets a model of its own, which is not kept"
     return stages
 
 
 def _before_models(report: Report) -> str:
-    return " before local models are made" if _makes_later(report) else ""
+    return " before local models are built" if _makes_later(report) else ""
 
 
 def _makes_later(report: Report) -> bool:
@@ -284,7 +291,7 @@ def _left_out(report: Report) -> str:
 def _centres(report: Report) -> str:
     text = str(report.n_centers) if report.n_centers else "every test point"
     if _makes_later(report):
-        text += ", of cells as small as the data are dense; models are made when they are first asked for, and kept"
+        text += ", on cells adapted to the data density; each model is built on first use and kept"
     if report.n_centers and report.spacing is not None:
         share = "every point" if report.served == 1 else f"{report.served:.0%} of the points"
         text += f", {share} within {report.spacing:g} {_lengths(report)} of one"
@@ -292,7 +299,7 @@ def _centres(report: Report) -> str:
         degrees = ", ".join(map(str, report.degrees))
         text += f"; {report.n_components} {f'Taylor features of degree {degrees}' if degrees else 'features'} each"
         if report.n_kernel_space:
-            text += f", {report.n_kernel_space} in kernel space instead"
+            text += f"; {report.n_kernel_space} of them use the kernel matrix of their points instead"
     return text
 
 

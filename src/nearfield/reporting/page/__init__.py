@@ -27,7 +27,7 @@ from ...common.files import atomic
 from ...common.left_out import LeftOut
 from ...common.types import Floats
 from ..inputs import column_names, points_in_memory, used_columns
-from ..numbers import counted, typeset
+from ..numbers import counted, typeset, with_powers
 from . import drift, figures, learnt, scores, slices, variogram
 from .maps import Projection, map_of, plane_of
 from .subject import Subject
@@ -153,9 +153,11 @@ def _lead(model: Any, target: str) -> str:
     points, kind = model._training_points(), type(model).__name__
     size = "" if points is None else f", learnt from {typeset(len(points))} samples"
     several = "" if len(model.y_mean_) == 1 else f" It has {len(model.y_mean_)} targets; this page is about the first."
+    report = getattr(model, "report_", None)
+    verdict = "" if report is None else f" {escape(with_powers(report.verdict))}"
     return (
         f"{'An' if kind[0] in 'AEIOU' else 'A'} {escape(kind)} that predicts <b>{escape(target)}</b> from "
-        f"{counted(model.n_features_in_, 'column')}{size}.{several}"
+        f"{counted(model.n_features_in_, 'column')}{size}.{several}{verdict}"
     )
 
 
