@@ -3,6 +3,7 @@
 import pkgutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,14 @@ def test_arrays_ask_for_no_optional_package():
     asked = run(f"{WATCH}\n{USE}\nprint(*asked)").split()
     assert {"numpy", "scipy", "sklearn"} <= set(asked)  # the watch works
     assert OPTIONAL.isdisjoint(asked)
+
+
+def test_what_arrays_ask_for_is_declared_as_a_dependency():
+    names = {"array_api_compat": "array-api-compat", "sklearn": "scikit-learn"}
+    asked = set(run(f"{WATCH}\n{USE}\nprint(*asked)").split()) - sys.stdlib_module_names - {"nearfield"}
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {line.partition(">=")[0] for line in project["dependencies"]}
+    assert {names.get(name, name) for name in asked} <= declared
 
 
 def test_arrays_need_no_optional_package():
