@@ -79,7 +79,7 @@ def one_fit(name, data_dir, seed, most_rows, options):
         bounds = [distribution.interval(level) for level in LEVELS]
     else:
         mean, std = model.predict(X[test], return_std=True, include_noise=True)
-        nll, found = nf.metrics.mean_nll(y[test], mean, std**2), ""
+        nll, found = nf.metrics.mean_nll(y[test], mean, std=std), ""
         bounds = [(mean - width * std, mean + width * std) for width in norm.ppf(0.5 + 0.5 * np.array(LEVELS))]
     inside = [np.bincount(place[test][(y[test] >= low) & (y[test] <= high)], minlength=10) for low, high in bounds]
     return {

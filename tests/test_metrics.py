@@ -7,6 +7,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from nearfield import metrics
+from nearfield.common.distribution import PredictiveDistribution
+from nearfield.common.left_out import LeftOut
 
 means = st.floats(-100, 100)
 variances = st.floats(1e-3, 1e3)
@@ -98,15 +100,39 @@ def test_spreads_go_by_name(score):
     y, mean, std = np.array([0.0, 1.0, 4.0]), np.zeros(3), np.full(3, 1.7)
     by_name = score(y, mean, std=std)
     assert by_name == pytest.approx(score(y, mean, var=std**2))
-    with pytest.warns(FutureWarning, match=r"is a variance now.*say std= or var="):
-        assert score(y, mean, std**2) == pytest.approx(by_name)
+    with pytest.raises(TypeError, match=r"no third argument by position.*predict_distribution\(X\)"):
+        score(y, mean, std**2)
     for wrong in ({}, {"std": std, "var": std}):
         with pytest.raises(TypeError, match="either std= or var="):
             score(y, mean, **wrong)
-    with pytest.raises(TypeError, match="either std= or var="):
-        score(y, mean, std, var=std)
 
 
-def test_the_level_may_still_come_fourth():
-    with pytest.warns(FutureWarning, match="is a variance now"):
-        assert metrics.coverage([0.0, 1.0], [0.0, 0.0], [1.0, 1.0], 0.5) == 0.5
+@pytest.mark.parametrize("score", [metrics.mean_nll, metrics.crps, metrics.coverage])
+def test_distributions_are_scored_as_what_they_are(score):
+    y, mean, std = np.array([0.0, 1.0, 4.0]), np.zeros(3), np.full(3, 1.7)
+    normal = PredictiveDistribution(mean, std, std)
+    assert score(y, normal) == pytest.approx(score(y, mean, std=std))
+    tailed = PredictiveDistribution(mean, std, std, dof=4.0)
+    left_out = LeftOut(y, tailed)
+    expected = {"mean_nll": left_out.nll, "crps": left_out.crps, "coverage": left_out.coverage()}
+    assert score(y, tailed) == pytest.approx(expected[score.__name__])
+    assert metrics.rmse(y, tailed) == left_out.rmse
+    with pytest.raises(TypeError, match="neither std= nor var= beside distributions"):
+        score(y, normal, std=std)
+    with pytest.raises(TypeError, match="no third argument"):
+        score(y, normal, std)
+    with pytest.raises(ValueError, match="one shape"):
+        score(y[:2], normal)
+
+
+def test_coverage_of_bounds_is_the_share_between_them():
+    y, bounds = np.array([0.0, 1.0, 4.0]), (np.full(3, -1.0), np.array([1.0, 1.0, 3.0]))
+    assert metrics.coverage(y, bounds) == pytest.approx(2 / 3)
+    with pytest.raises(TypeError, match="no third argument"):
+        metrics.coverage(y, *bounds)
+    with pytest.raises(TypeError, match="no level= beside bounds"):
+        metrics.coverage(y, bounds, level=0.5)
+    with pytest.raises(ValueError, match=r"give \(lower, upper\)"):
+        metrics.coverage(y, bounds[::-1])
+    with pytest.raises(TypeError, match="what predict_distribution gives"):
+        metrics.mean_nll(y[:2], (0.0, 1.0))

@@ -1,6 +1,8 @@
-"""Scores of predictive distributions, all Gaussian and one per test point.
+"""Scores of predictions, one per test point.
 
-Spreads go by name: `std=` as `predict(..., return_std=True, include_noise=True)` gives it, or `var=`.
+Each takes the observations first. What was predicted comes second: what `predict_distribution` gives, for `coverage`
+also what `predict_interval` gives, or means with the spread of normal distributions by name: `std=` as
+`predict(..., return_std=True, include_noise=True)` gives it, or `var=`.
 """
 
 from __future__ import annotations
@@ -9,10 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
+from .common.distribution import PredictiveDistribution, check_level
 from .common.types import Floats
-from .common.warnings import warn
 
 Spread = ArrayLike | None
+Predicted = PredictiveDistribution | ArrayLike
+LEVEL = 0.95  # probability of the intervals whose coverage is told, unless another is asked for
 
 
 def kl_divergence(mean: ArrayLike, var: ArrayLike, mean_ref: ArrayLike, var_ref: ArrayLike) -> Floats:
@@ -39,35 +43,42 @@ def kl_divergence(mean: ArrayLike, var: ArrayLike, mean_ref: ArrayLike, var_ref:
     return result
 
 
-def rmse(y: ArrayLike, mean: ArrayLike) -> float:
-    """Root of the mean squared error."""
+def rmse(y: ArrayLike, predicted: Predicted) -> float:
+    """Root of the mean squared error of means, or of those of distributions."""
+    mean = predicted.mean if isinstance(predicted, PredictiveDistribution) else predicted
     y, mean = _together(y=y, mean=mean)
     return float(np.sqrt(np.mean((y - mean) ** 2)))
 
 
-def mean_nll(y: ArrayLike, mean: ArrayLike, *spread: ArrayLike, std: Spread = None, var: Spread = None) -> float:
-    """Mean negative log likelihood of observations `y` under `N(mean, std^2)`.
+def mean_nll(y: ArrayLike, predicted: Predicted, *unnamed: object, std: Spread = None, var: Spread = None) -> float:
+    """Mean negative log likelihood of observations `y`.
 
     Parameters
     ----------
-    y, mean : arrays of one shape
-    std, var : array of that shape
+    y : array
+    predicted : PredictiveDistribution, or array of the shape of `y`
+        What `predict_distribution` gives; or means, of normal distributions with one of the following.
+    std, var : array of the shape of `y`
         Standard deviations or variances of observations, noise included: one of the two, by name.
 
     Returns
     -------
     nll : float, in nats
     """
-    y, mean, var = _with_variance("mean_nll", y, mean, spread, std, var)
+    if isinstance(predicted, PredictiveDistribution):
+        return float(-np.mean(predicted.logpdf(_scored("mean_nll", y, predicted, unnamed, std, var))))
+    y, mean, var = _with_variance("mean_nll", y, predicted, unnamed, std, var)
     return float(np.mean(0.5 * (np.log(2 * np.pi * var) + (y - mean) ** 2 / var)))
 
 
-def crps(y: ArrayLike, mean: ArrayLike, *spread: ArrayLike, std: Spread = None, var: Spread = None) -> float:
-    """Mean continuous ranked probability score of observations `y` under `N(mean, std^2)`, in the units of `y`.
+def crps(y: ArrayLike, predicted: Predicted, *unnamed: object, std: Spread = None, var: Spread = None) -> float:
+    """Mean continuous ranked probability score of observations `y`, in their units.
 
     Parameters are those of `mean_nll`.
     """
-    y, mean, var = _with_variance("crps", y, mean, spread, std, var)
+    if isinstance(predicted, PredictiveDistribution):
+        return float(np.mean(predicted.crps(_scored("crps", y, predicted, unnamed, std, var))))
+    y, mean, var = _with_variance("crps", y, predicted, unnamed, std, var)
     std = np.sqrt(var)
     z = (y - mean) / std
     density = np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
@@ -75,34 +86,70 @@ def crps(y: ArrayLike, mean: ArrayLike, *spread: ArrayLike, std: Spread = None, 
 
 
 def coverage(
-    y: ArrayLike, mean: ArrayLike, *spread: ArrayLike, level: float = 0.95, std: Spread = None, var: Spread = None
+    y: ArrayLike,
+    predicted: Predicted | tuple[ArrayLike, ArrayLike],
+    *unnamed: object,
+    level: float | None = None,
+    std: Spread = None,
+    var: Spread = None,
 ) -> float:
-    """Share of observations `y` inside the central interval of probability `level` of `N(mean, std^2)`.
+    """Share of observations `y` inside their intervals.
 
-    Further parameters are those of `mean_nll`.
+    Parameters
+    ----------
+    y : array
+    predicted : PredictiveDistribution, pair of arrays, or array of the shape of `y`
+        What `predict_distribution` gives; or the lower and upper bounds that `predict_interval` gives, as one argument;
+        or means, of normal distributions with `std` or `var`.
+    level : float, default=0.95
+        Probability of the central intervals of the distributions; bounds have their own.
+    std, var : array of the shape of `y`
+        As for `mean_nll`.
     """
-    if len(spread) == 2:  # the level used to come fourth
-        level = float(np.asarray(spread[-1]))
-        spread = spread[:1]
-    y, mean, var = _with_variance("coverage", y, mean, spread, std, var)
-    if not 0 < level < 1:
-        raise ValueError(f"The 'level' argument must lie between 0 and 1. Got {level!r}.")
-    return float(np.mean(np.abs(y - mean) <= ndtri(0.5 + level / 2) * np.sqrt(var)))
+    if level is not None:
+        check_level(level)
+    if isinstance(predicted, PredictiveDistribution):
+        y = _scored("coverage", y, predicted, unnamed, std, var)
+        lower, upper = predicted.interval(LEVEL if level is None else level)
+    elif isinstance(predicted, tuple) and len(predicted) == 2 and not unnamed and std is None and var is None:
+        if level is not None:
+            raise TypeError("coverage takes no level= beside bounds of intervals: it is that of predict_interval.")
+        y, lower, upper = _together(y=y, lower=predicted[0], upper=predicted[1])
+        if np.any(lower > upper):
+            raise ValueError("The lower bounds must not exceed the upper ones: give (lower, upper) in this order.")
+    else:
+        y, mean, var = _with_variance("coverage", y, predicted, unnamed, std, var)  # type: ignore[arg-type]
+        half = ndtri(0.5 + (LEVEL if level is None else level) / 2) * np.sqrt(var)
+        lower, upper = mean - half, mean + half
+    return float(np.mean((y >= lower) & (y <= upper)))
+
+
+def refuse_unnamed(name: str, unnamed: tuple[object, ...]) -> None:
+    """Refuse a third argument without a name, which could mean anything."""
+    if unnamed:
+        raise TypeError(
+            f"{name} takes no third argument by position, which could be a standard deviation, a variance or a bound: "
+            f"give {name}(y, model.predict_distribution(X)), or means and the std= of observations, by name."
+        )
+
+
+def _scored(
+    name: str, y: ArrayLike, predicted: PredictiveDistribution, unnamed: tuple[object, ...], std: Spread, var: Spread
+) -> Floats:
+    """Observations, one for each distribution."""
+    refuse_unnamed(name, unnamed)
+    if std is not None or var is not None:
+        raise TypeError(f"{name} takes neither std= nor var= beside distributions, which have their own.")
+    return _together(y=y, mean=predicted.mean)[0]
 
 
 def _with_variance(
-    name: str, y: ArrayLike, mean: ArrayLike, spread: tuple[ArrayLike, ...], std: Spread, var: Spread
+    name: str, y: ArrayLike, mean: ArrayLike, unnamed: tuple[object, ...], std: Spread, var: Spread
 ) -> tuple[Floats, ...]:
-    """Observations, means and variances, of spreads that were given by name, or without one as variances."""
-    if len(spread) > 1 or len(spread) + (std is not None) + (var is not None) != 1:
-        raise TypeError(f"{name} takes either std= or var=, by name.")
-    if spread:
-        warn(
-            f"The third argument of metrics.{name} is a variance now, and will be a standard deviation in the next "
-            "release, as everywhere else: say std= or var=.",
-            FutureWarning,
-        )
-        var = spread[0]
+    """Observations, means and variances of normal distributions."""
+    refuse_unnamed(name, unnamed)
+    if (std is None) == (var is None):
+        raise TypeError(f"{name} takes what predict_distribution gives, or means and either std= or var=, by name.")
     given = {"var": var} if std is None else {"std": std}
     y, mean, amount = _together(y=y, mean=mean, **given)
     _require_positive(**{next(iter(given)): amount})

@@ -7,6 +7,7 @@ from scipy.special import ndtri
 
 import nearfield as nf
 from nearfield import plotting
+from nearfield.common.distribution import PredictiveDistribution
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -93,7 +94,7 @@ def test_pictures_are_not_drawn_over_each_other(ax, plane):
     model, _, _ = plane
     assert plotting.mean_map(model, size=5) is ax  # the current one, and empty
     second = plotting.std_map(model, size=5)
-    third = plotting.calibration([0.0, 1.0], [0.1, 0.9], [1.0, 1.0])
+    third = plotting.calibration([0.0, 1.0], [0.1, 0.9], std=[1.0, 1.0])
     assert len({ax.figure, second.figure, third.figure}) == 3
     assert len(ax.collections) == len(second.collections) == 1
     plt.close(second.figure)
@@ -111,7 +112,7 @@ def test_axes_are_named_after_the_columns(ax):
 def test_calibration_of_the_right_distribution_is_the_diagonal(ax):
     n = 2001
     y = ndtri((np.arange(n) + 0.5) / n)  # a perfect sample
-    plotting.calibration(y, np.zeros(n), np.ones(n), ax=ax)
+    plotting.calibration(y, np.zeros(n), std=np.ones(n), ax=ax)
     nominal, covered = ax.lines[1].get_data()
     np.testing.assert_allclose(covered, nominal, atol=0.1)
 
@@ -119,13 +120,38 @@ def test_calibration_of_the_right_distribution_is_the_diagonal(ax):
 def test_probabilities_of_the_right_distribution_are_flat(ax):
     n = 2000
     y = ndtri((np.arange(n) + 0.5) / n)
-    plotting.probabilities(y, np.zeros(n), np.ones(n), ax=ax)
+    plotting.probabilities(y, np.zeros(n), std=np.ones(n), ax=ax)
     assert [bar.get_height() for bar in ax.patches] == pytest.approx([1.0] * 20)
 
 
 def test_residuals_are_in_standard_deviations(ax):
-    plotting.residuals([1.0, 5.0], [2.0, 3.0], [0.5, 4.0], ax=ax)
+    plotting.residuals([1.0, 5.0], [2.0, 3.0], std=[0.5, 4.0], ax=ax)
     np.testing.assert_allclose(ax.lines[-1].get_ydata(), [-2.0, 0.5])
+
+
+def test_calibration_of_a_model_is_that_of_its_observations(ax):
+    """Where most of the spread is noise, that of the function alone would seem to be far too narrow."""
+    X, y = data(200, 1)
+    model = nf.ExactGPRegressor(**FIXED).fit(X, y)
+    distribution = model.predict_distribution(X)
+    plotting.calibration(y, distribution, ax=ax)
+    covered = dict(zip(*np.round(ax.lines[1].get_data(), 6), strict=True))
+    for level in (0.5, 0.94):
+        expected = nf.metrics.coverage(y, model.predict_interval(X, level))
+        assert covered[100 * level] == pytest.approx(100 * expected)
+    plotting.residuals(y, distribution, ax=ax)
+    np.testing.assert_allclose(ax.lines[-1].get_ydata(), (y - distribution.mean) / distribution.std)
+
+
+@pytest.mark.parametrize("draw", [plotting.calibration, plotting.probabilities, plotting.residuals])
+def test_a_spread_without_a_name_is_refused(draw):
+    y, mean, std = np.zeros(3), np.zeros(3), np.ones(3)
+    with pytest.raises(TypeError, match=r"no third argument by position.*predict_distribution\(X\)"):
+        draw(y, mean, std)
+    with pytest.raises(TypeError, match="takes what predict_distribution gives, or means and the std="):
+        draw(y, mean)
+    with pytest.raises(TypeError, match="no std= beside distributions"):
+        draw(y, PredictiveDistribution(mean, std, std), std=std)
 
 
 def test_the_chosen_candidate_is_marked(ax):
@@ -149,11 +175,11 @@ def test_what_does_not_suit_is_refused(ax, line, plane):
         plotting.error_against_cost(plane[0].report_, ax=ax)
     for draw in (plotting.calibration, plotting.probabilities, plotting.residuals):
         with pytest.raises(ValueError, match="std"):
-            draw([1.0], [1.0], [0.0], ax=ax)
+            draw([1.0], [1.0], std=[0.0], ax=ax)
         with pytest.raises(ValueError, match="std"):
-            draw([1.0, 2.0], [1.0, 2.0], [1.0, -1.0], ax=ax)
+            draw([1.0, 2.0], [1.0, 2.0], std=[1.0, -1.0], ax=ax)
         with pytest.raises(ValueError, match="no observations"):
-            draw([], [], [], ax=ax)
+            draw([], [], std=[], ax=ax)
     features = nf.FeatureGPRegressor(nf.TaylorFeatures(8), **FIXED).fit(line[1], line[2])
     with pytest.raises(ValueError, match="give X"):
         plotting.prediction(features, ax=ax)
@@ -179,9 +205,9 @@ def test_a_picture_that_fails_leaves_no_figure(line, plane):
     for fail in (
         lambda: plotting.prediction(plane[0], include_noise=True),
         lambda: plotting.mean_map(line[0]),
-        lambda: plotting.calibration([1.0], [1.0], [0.0]),
-        lambda: plotting.probabilities([], [], []),
-        lambda: plotting.residuals([1.0], [np.nan], [1.0]),
+        lambda: plotting.calibration([1.0], [1.0], std=[0.0]),
+        lambda: plotting.probabilities([], [], std=[]),
+        lambda: plotting.residuals([1.0], [np.nan], std=[1.0]),
     ):
         with pytest.raises(ValueError):
             fail()

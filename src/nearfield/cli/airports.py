@@ -19,6 +19,7 @@ from scipy.spatial import cKDTree
 from sklearn.preprocessing import FunctionTransformer
 
 from .. import metrics
+from ..common.distribution import PredictiveDistribution
 from ..common.files import atomic, make_folder
 from ..common.left_out import LeftOut
 from ..common.sphere import EARTH_RADIUS, Sphere
@@ -109,7 +110,7 @@ def draw(
     tell: Progress = progress or (lambda *_: None)
     X, y, train, test = data.places, data.elevation, data.train, data.test
     draw_globes(folder / "map.png", model, X[train], size, lambda done: tell("drawing the map", done))
-    draw_calibration(folder / "calibration.png", model.predict_distribution(X[test]).scores(y[test]))
+    draw_calibration(folder / "calibration.png", y[test], model.predict_distribution(X[test]))
     webpage.write(
         model,
         folder / "report.html",
@@ -248,14 +249,13 @@ def _draw_frame(ax: Any, turn: Floats) -> None:
     ax.axis("off")
 
 
-def draw_calibration(path: Path, scores: Floats) -> None:
-    """Draw how often intervals cover, and where observations fall in their distributions, from their normal scores."""
-    mean, std = np.zeros_like(scores), np.ones_like(scores)
+def draw_calibration(path: Path, y: Floats, distribution: PredictiveDistribution) -> None:
+    """Draw how often intervals cover, and where observations fall in their distributions."""
     figure = plotting.detached_figure(12, 5.2)
     left, right = figure.subplots(1, 2)
-    plotting.calibration(scores, mean, std, ax=left)
+    plotting.calibration(y, distribution, ax=left)
     left.set_title("Coverage of central intervals", color=plotting.INK)
-    plotting.probabilities(scores, mean, std, ax=right)
+    plotting.probabilities(y, distribution, ax=right)
     right.set_title("Where held-out airports fall (flat is perfect)", color=plotting.INK)
     for ax in (left, right):
         ax.tick_params(labelsize=12)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from .. import metrics
+from ..common.distribution import PredictiveDistribution
 from ..common.types import Floats
 from .inputs import (
     check_level,
@@ -213,22 +214,32 @@ def _values(sampler: Any, places: Floats) -> Floats:
     return drawn
 
 
-def calibration(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | None = None) -> Axes:
+def calibration(
+    y: ArrayLike,
+    predicted: metrics.Predicted,
+    *unnamed: object,
+    std: ArrayLike | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Share of observations inside central intervals, against their probability; the diagonal is perfect.
 
     Parameters
     ----------
-    y, mean, std : arrays of one shape
-        Observations, and their predictions with the noise included.
+    y : array
+        Observations.
+    predicted : PredictiveDistribution, or array of the shape of `y`
+        What `predict_distribution` gives for their places; or means, with `std`.
+    std : array of the shape of `y`, or None
+        Standard deviations of observations, noise included, where `predicted` are means of normal distributions.
     ax : matplotlib Axes, default=None
 
     Returns
     -------
     ax : matplotlib Axes
     """
-    y, mean, std = _finite(y, mean, std)
+    _, scores = _scored("calibration", y, predicted, unnamed, std)
     ax = _axes(ax)
-    covered = [metrics.coverage(y, mean, std=std, level=level) for level in LEVELS]
+    covered = [np.mean(np.abs(scores) <= ndtri(0.5 + level / 2)) for level in LEVELS]
     ax.plot([0, 100], [0, 100], color=GREY, linewidth=1.5, linestyle="--", label="perfect")
     ax.plot(100 * LEVELS, 100 * np.array(covered), color=BLUE, linewidth=3, label="this model")
     ax.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
@@ -237,32 +248,46 @@ def calibration(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | Non
     return _plain(ax)
 
 
-def probabilities(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, n_bins: int = 20, ax: Axes | None = None) -> Axes:
+def probabilities(
+    y: ArrayLike,
+    predicted: metrics.Predicted,
+    *unnamed: object,
+    std: ArrayLike | None = None,
+    n_bins: int = 20,
+    ax: Axes | None = None,
+) -> Axes:
     """Histogram of the predictive probability of a value below the observed; flat is perfect.
 
     Arguments and answer are those of `calibration`. A hump in the middle means intervals that are too wide, raised
     ends ones that are too narrow, a slope predictions that are too high or too low.
     """
-    y, mean, std = _finite(y, mean, std)
+    _, scores = _scored("probabilities", y, predicted, unnamed, std)
     ax = _axes(ax)
-    ax.hist(ndtr((y - mean) / std), bins=n_bins, range=(0, 1), density=True, color=BLUE, edgecolor="white")
+    ax.hist(ndtr(scores), bins=n_bins, range=(0, 1), density=True, color=BLUE, edgecolor="white")
     ax.axhline(1, color=GREY, linewidth=1.5, linestyle="--")
     ax.set(xlim=(0, 1), xlabel="predictive probability of a lower value", ylabel="density")
     return _plain(ax)
 
 
-def residuals(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | None = None) -> Axes:
+def residuals(
+    y: ArrayLike,
+    predicted: metrics.Predicted,
+    *unnamed: object,
+    std: ArrayLike | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Errors in predicted standard deviations against the predicted mean; 95 % belong between the dashed lines.
 
-    Arguments and answer are those of `calibration`.
+    Arguments and answer are those of `calibration`. Errors of distributions that are not normal are shown as those of a
+    normal one with the same probability.
     """
-    y, mean, std = _finite(y, mean, std)
+    mean, scores = _scored("residuals", y, predicted, unnamed, std)
     ax = _axes(ax)
-    crowd = float(np.clip(600 / len(y), 0.1, 0.8))
+    crowd = float(np.clip(600 / len(mean), 0.1, 0.8))
     ax.axhline(0, color=GREY, linewidth=1)
     for bound in (-ndtri(0.975), ndtri(0.975)):
         ax.axhline(bound, color=GREY, linewidth=1.2, linestyle="--")
-    ax.plot(mean, (y - mean) / std, "o", color=BLUE, markersize=4, markeredgewidth=0, alpha=crowd, rasterized=True)
+    ax.plot(mean, scores, "o", color=BLUE, markersize=4, markeredgewidth=0, alpha=crowd, rasterized=True)
     ax.set(xlabel="predicted mean", ylabel="error (standard deviations)")
     return _plain(ax)
 
@@ -390,12 +415,24 @@ def _drawn_map(
     return _plain(ax)
 
 
-def _finite(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> tuple[Floats, Floats, Floats]:
+def _scored(
+    name: str, y: ArrayLike, predicted: metrics.Predicted, unnamed: tuple[object, ...], std: ArrayLike | None
+) -> tuple[Floats, Floats]:
+    """Means (n,) of predictions, and normal scores (n,) of the observations in their distributions."""
+    metrics.refuse_unnamed(name, unnamed)
     if np.size(y) == 0:
         raise ValueError("The 'y' argument has no observations.")
-    metrics.rmse(y, mean)  # one shape, and finite
+    metrics.rmse(y, predicted)  # one shape, and finite
+    if isinstance(predicted, PredictiveDistribution):
+        if std is not None:
+            raise TypeError(f"{name} takes no std= beside distributions, which have their own.")
+        return np.ravel(predicted.mean), np.ravel(predicted.scores(y))
+    if std is None:
+        raise TypeError(
+            f"{name} takes what predict_distribution gives, or means and the std= of observations, by name."
+        )
     metrics.rmse(y, std)
-    arrays = [np.ravel(np.asarray(a, dtype=np.float64)) for a in (y, mean, std)]
-    if np.any(arrays[2] <= 0):
+    observed, mean, spread = (np.ravel(np.asarray(a, dtype=np.float64)) for a in (y, predicted, std))
+    if np.any(spread <= 0):
         raise ValueError("The 'std' argument must be positive everywhere; predict it with include_noise=True.")
-    return arrays[0], arrays[1], arrays[2]
+    return mean, (observed - mean) / spread

@@ -98,27 +98,26 @@ def _charts(held_out: LeftOut) -> str:
     y, mean = held_out.y, held_out.mean
     # Normal scores have the probabilities that the distributions state, whatever their shape.
     z = held_out.distribution.scores(y)
-    zeros, ones = np.zeros_like(z), np.ones_like(z)
-    worst = max(abs(metrics.coverage(z, zeros, std=ones, level=level) - level) for level in plots.LEVELS)
+    worst = max(abs(held_out.coverage(level) - level) for level in plots.LEVELS)
     outside = np.mean(np.abs(z) > ndtri(0.975))
     rows = subsample(np.arange(len(y)), MAX_DOTS)
     drawn = "" if len(rows) == len(y) else f" {len(rows)} of {len(y)} are drawn."
     calibration = figure(
         "calibration",
-        lambda ax: plots.calibration(z, zeros, ones, ax=ax).set_aspect("auto"),
+        lambda ax: plots.calibration(y, held_out.distribution, ax=ax).set_aspect("auto"),
         f"Calibration: coverage differs from its nominal value by at most {typeset(100 * worst, 2)} percentage points",
         "Calibration. On the dashed line, intervals hold what they promise; below it they are too narrow.",
     )
     probabilities = figure(
         "probabilities",
-        lambda ax: plots.probabilities(z, zeros, ones, ax=ax),
+        lambda ax: plots.probabilities(y, held_out.distribution, ax=ax),
         "Histogram of where observations fall in their predictive distributions; flat is perfect",
         "Where observations fall. Flat is perfect; raised ends mean intervals too narrow, a hump too wide."
         + bias_verdict(z),
     )
     residuals = figure(
         "residuals",
-        lambda ax: plots.residuals(mean[rows] + z[rows], mean[rows], ones[rows], ax=ax),
+        lambda ax: plots.residuals(mean[rows] + z[rows], mean[rows], std=np.ones(len(rows)), ax=ax),
         f"Residuals against predictions; {typeset(100 * float(outside), 2)} % lie outside of the 95 % interval",
         f"Residuals. 19 of 20 belong between the dashed lines, without a pattern.{drawn}",
     )
