@@ -1,6 +1,7 @@
 """`--drift` of `nearfield fit` and `nearfield evaluate`."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -122,3 +123,51 @@ def test_groups_alone_and_evaluated(sales, runs, fails, tmp_path):
     )
     assert "has no column 'kint'. Did you mean 'kind'?" in fails(*fit, "--groups", "kint")
     assert "--groups must name columns" in fails(*fit, "--groups", ",")
+
+
+@pytest.mark.parametrize("method", ["exact", "local"])
+def test_groups_of_numbers_of_a_model_made_in_python(runs, tmp_path, method):
+    """Levels are what the table calls them, and not their places among the levels."""
+    level = np.random.default_rng(1).integers(1, 6, N)
+    y = PRICE + np.array([0.0, 3.0, -2.0, 1.0, -4.0])[level - 1]
+    X = np.column_stack([PLACES, level])
+    given = {"coordinates": [0, 1], "groups": [2], "random_state": 0}
+    given |= {"length_scale": 2.0, "signal_variance": 1.0, "noise_variance": 0.1}
+    model = {"exact": nf.ExactGPRegressor, "local": nf.LocalGPRegressor}[method](**given).fit(X, y)
+    nf.save(model, tmp_path / "m.nf")
+    table = tmp_path / "t.csv"
+    np.savetxt(table, np.column_stack([X, y]), delimiter=",", header="a,b,level,y", comments="", fmt="%.17g")
+    runs("predict", tmp_path / "m.nf", table, "--out", tmp_path / "p.csv", "--noise", "--id", "y")
+    found = np.genfromtxt(tmp_path / "p.csv", delimiter=",", names=True)
+    np.testing.assert_allclose(found["mean"], model.predict(X), atol=1e-10)
+    out, err = runs("evaluate", table, "--model", tmp_path / "m.nf", "--target", "y", "--json")
+    assert json.loads(out)["all"]["rmse"] == pytest.approx(np.sqrt(np.mean((y - model.predict(X)) ** 2)))
+    assert f"{N} of {N} rows have inputs" in err
+
+
+def test_a_category_of_dropped_rows_alone_is_none_of_the_model(sales, runs, tmp_path):
+    lines = Path(sales).read_text().splitlines()
+    with_gap = tmp_path / "gap.csv"
+    with_gap.write_text("\n".join([*lines, "1.0,1.0,,barn,3.0", "1.0,1.0,,zoo,3.0"]))
+    argv = ["--target", "price", "--features", "east,north", "--method", "exact"]
+    for option in (["--drift", "area,C(kind)"], ["--drift", "area", "--groups", "kind"]):
+        for table in (sales, with_gap):
+            runs("fit", table, "--out", tmp_path / f"{Path(table).read_text().count('zoo')}.nf", *argv, *option)
+        tables = []
+        for number in (0, 1):
+            out = tmp_path / "answers.csv"
+            runs("predict", tmp_path / f"{number}.nf", sales, "--out", out, "--noise", "--none")
+            tables.append(np.genfromtxt(out, delimiter=",", names=True)["mean"])
+        np.testing.assert_allclose(tables[1], tables[0], rtol=1e-9)
+
+
+def test_a_row_with_another_drift_is_no_row_that_the_model_was_trained_on(sales, runs, tmp_path):
+    lines = Path(sales).read_text().splitlines()
+    out = tmp_path / "m.nf"
+    argv = ["--target", "price", "--features", "east,north", "--drift", "area,C(kind)", "--method", "exact"]
+    runs("fit", sales, "--out", out, *argv)
+    east, north, area, kind, price = lines[1].split(",")
+    rows = [lines[1], f"{east},{north},1{area},{kind},{price}", *lines[2:4]]
+    (tmp_path / "new.csv").write_text("\n".join([lines[0], *rows]))
+    _, err = runs("evaluate", tmp_path / "new.csv", "--model", out)
+    assert "3 of 4 rows have inputs the model was trained on" in err

@@ -8,6 +8,9 @@ import pytest
 import nearfield as nf
 from nearfield.cli.evaluate import split
 
+from ..small import exact_up_to
+from ..warned import on_bounds
+
 OPTIONS = ["--target", "temp", "--features", "lon,lat", "--method", "exact"]
 
 
@@ -202,3 +205,138 @@ def test_folds_of_a_local_model_choose_once(runs, csv, rows, monkeypatch):
     assert len(fits) == 1
     assert (fits[0].noise, fits[0].likelihood) == ("local", "student")
     assert json.loads(out)["all"]["rmse"] < 0.3 * rows[1].std()
+
+
+# ---- folds of models with a drift or groups --------------------------------------------------------------------------
+
+N = 90
+EAST, NORTH, AREA = np.random.default_rng(0).uniform([[0], [0], [50]], [[8], [8], [150]], (3, N))
+ZONE = np.array(["barn", "flat", "house"])[np.random.default_rng(1).integers(0, 3, N)]
+OWNER = np.array([f"owner {i}" for i in np.random.default_rng(2).integers(0, 30, N)])  # some are in one fold only
+PRICE = (
+    *(np.sin(EAST) + np.cos(NORTH) + 0.02 * AREA + (ZONE == "flat") + 5,),
+    *(np.random.default_rng(3).standard_normal(30), 0.2 * np.random.default_rng(4).standard_normal(N)),
+)
+PRICE = PRICE[0] + PRICE[1][[int(owner.split()[1]) for owner in OWNER]] + PRICE[2]
+
+
+@pytest.fixture
+def sales(tmp_path):
+    """Write a table of sales, with other categories of some rows on request, and some rows a second time."""
+
+    def write(zones=None, again=()):
+        zone = ZONE.copy().astype(object)
+        for row, category in (zones or {}).items():
+            zone[row] = category
+        rows = list(zip(EAST.tolist(), NORTH.tolist(), AREA.tolist(), zone, OWNER, PRICE.tolist(), strict=True))
+        rows += [rows[i] for i in again]
+        path = tmp_path / "sales.csv"
+        path.write_text("\n".join(["east,north,area,zone,owner,price", *(",".join(map(str, row)) for row in rows)]))
+        return path
+
+    return write
+
+
+SALES = ["--target", "price", "--features", "east,north", "--folds", "3", "--n-scales", "1", "--json"]
+DRIFTS = {
+    "area": {"drift": ["area"]},
+    "area,C(zone)": {"drift": ["area", "zone"]},
+    "linear": {"drift": "linear"},
+    None: {},
+}
+
+
+@on_bounds
+@pytest.mark.parametrize(
+    ("drift", "groups"),
+    [
+        *((drift, groups) for drift in DRIFTS for groups in ([], ["owner"])),
+        ("area", ["owner", "zone"]),
+        (None, ["owner", "zone"]),
+    ],
+)
+@pytest.mark.parametrize(
+    ("method", "transform"), [("local", []), ("local", ["--transform", "log"]), ("exact", [])], ids=str
+)
+def test_folds_are_scored_by_models_of_their_own_rows(runs, sales, method, transform, drift, groups):
+    """Each is that of its training rows alone, at the hyperparameters of the first."""
+    pd = pytest.importorskip("pandas")
+    options = ["--method", method, *transform] + (["--drift", drift] if drift else [])
+    options += ["--groups", ",".join(groups)] if groups else []
+    options += ["--noise", "constant", "--likelihood", "gaussian"] if method == "local" else []
+    result = json.loads(runs("evaluate", sales(), *SALES, *options)[0])
+    table = pd.DataFrame({"east": EAST, "north": NORTH, "area": AREA, "zone": ZONE, "owner": OWNER})
+    given = {"coordinates": ["east", "north"], **DRIFTS[drift], "groups": groups or None, "random_state": 0}
+    if method == "local":
+        given |= {"n_scales": 1, "noise": "constant", "likelihood": "gaussian"}
+        given |= {"target": "log"} if transform else {}
+    regressor = nf.LocalGPRegressor if method == "local" else nf.ExactGPRegressor
+    for test, scores in zip(split(N, 0.2, 3, None, 0), result["folds"], strict=True):
+        train = np.setdiff1d(np.arange(N), test)
+        model = regressor(**given).fit(table.iloc[train], PRICE[train])
+        given |= {"noise_variance": model.noise_variance_, **model.kernel_.parameters()}
+        found = model.predict_distribution(table.iloc[test])
+        assert scores["rmse"] == pytest.approx(np.sqrt(np.mean((PRICE[test] - found.mean) ** 2)), rel=1e-4)
+        assert scores["nll"] == pytest.approx(-np.mean(found.logpdf(PRICE[test])), abs=1e-4)
+
+
+@pytest.mark.usefixtures("few_probes")
+@pytest.mark.parametrize("options", [["--n-scales", "1"], ["--n-scales", "2"], ["--kernel", "matern52"]])
+def test_folds_of_local_models_with_a_drift_and_groups_have_the_scores_of_the_exact_process(runs, sales, options):
+    """Where each takes local models, or all rows for the long scales and the mean, and levels differ between folds."""
+    given = [*SALES, "--drift", "area", "--groups", "owner", *options]
+    exact = json.loads(runs("evaluate", sales(), *given, "--method", "exact")[0])
+    with exact_up_to(10):
+        local = json.loads(
+            runs("evaluate", sales(), *given, "--noise", "constant", "--likelihood", "gaussian", "--tolerance", "1e-4")[
+                0
+            ]
+        )
+    for found, expected in zip(local["folds"], exact["folds"], strict=True):
+        assert found["rmse"] == pytest.approx(expected["rmse"], rel=0.02)
+        assert found["nll"] == pytest.approx(expected["nll"], abs=0.02)
+
+
+@pytest.mark.parametrize("method", ["local", "exact", "features"])
+def test_rows_of_a_category_without_training_rows_are_not_scored(runs, sales, method):
+    test = split(N, 0.2, 3, None, 0)[1]
+    table = sales({test[0]: "a castle", test[1]: "a castle"})  # what others are compared to, in the other folds
+    out, err = runs("evaluate", table, *SALES, "--drift", "C(zone)", "--method", method)
+    result = json.loads(out)
+    assert "2 of 90 test rows with a category of 'zone' that no training row of the fold has" in err
+    assert [fold["test"] for fold in result["folds"]] == [30, 28, 30]
+    assert (result["all"]["test"], result["rows_not_scored"]) == (88, 2)
+    without = json.loads(runs("evaluate", sales(), *SALES, "--drift", "C(zone)", "--method", method)[0])
+    assert result["all"]["rmse"] == pytest.approx(without["all"]["rmse"], rel=0.05)
+
+
+def test_a_fold_without_rows_to_score_has_no_scores(runs, tmp_path):
+    """A region has a category of its own, of whose effect the others tell nothing."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 1, 90) + np.repeat([0, 50, 100], 30)
+    kind = np.repeat(["near", "near", "far"], 30)
+    rows = [f"{a!r},{b!r},{c},{a!r}" for a, b, c in zip(x.tolist(), rng.uniform(0, 1, 90).tolist(), kind, strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["x,y,kind,v", *rows]))
+    argv = ["evaluate", tmp_path / "t.csv", "-t", "v", "-f", "x,y", "--drift", "C(kind)", "--method", "exact"]
+    argv += ["--no-sphere", "--folds", "3", "--spatial-blocks", "--n-blocks", "3", "--block-columns", "x"]
+    result = json.loads(runs(*argv, "--json")[0])
+    assert sorted(fold["test"] for fold in result["folds"]) == [0, 30, 30]
+    assert result["all"]["test"] == 60
+    lines = runs(*argv)[0].splitlines()
+    assert [len(line.split()) for line in lines[2:6]].count(4) == 1  # fold, its number, and two counts of rows
+
+
+def test_rows_with_a_copy_among_the_training_rows_are_counted(runs, sales):
+    again = range(20)
+    out, err = runs("evaluate", sales(again=again), *SALES, "--drift", "area", "--method", "exact")
+    fold_of = np.empty(N + 20, dtype=int)
+    for number, test in enumerate(split(N + 20, 0.2, 3, None, 0)):
+        fold_of[test] = number
+    n = 2 * sum(fold_of[i] != fold_of[N + i] for i in again)
+    assert 0 < n < 40
+    words = f"{n} of 110 test rows have an exact copy (same inputs) among the training rows of their fold"
+    assert f"{words}, so that scores look better than on new places" in err
+    assert json.loads(out)["rows_with_copies"] == n
+    out, err = runs("evaluate", sales(), *SALES, "--drift", "area", "--method", "exact")
+    assert err == ""
+    assert json.loads(out)["rows_with_copies"] == 0

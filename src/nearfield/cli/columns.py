@@ -51,15 +51,41 @@ class Recipe:
     n_process: int | None = None
     drift: str | tuple[int, ...] | None = None
 
-    @property
-    def roles(self) -> dict[str, Any]:
-        """Parameters of an estimator."""
+    def roles_in(self, X: Floats) -> dict[str, Any]:
+        """Parameters of an estimator of rows (n, p)."""
         if self.drift is None and not self.levels:
             return {}
         roles: dict[str, Any] = {"coordinates": list(range(len(self.process)))}
         if self.drift is not None:
-            roles["drift"] = self.drift if isinstance(self.drift, str) else list(self.drift)
+            roles["drift"] = self.drift if isinstance(self.drift, str) else self._drift_in(X, self.drift)
         return roles | ({"groups": list(self.levels)} if self.levels else {})
+
+    def _drift_in(self, X: Floats, drift: tuple[int, ...]) -> list[int]:
+        """Numbers of the drift's features; categories are compared to the first of them that rows (n, p) have."""
+        chosen: list[int] = []
+        for column, features in self.blocks():
+            named = [j for j in features if j in drift]
+            if column.indicated is not None and named:
+                named = [j for j in features if X[:, j].any()][1:]
+            chosen += named
+        return sorted(chosen, key=lambda j: drift.index(j))
+
+    def unknown_in(self, train: Floats, test: Floats) -> dict[str, Booleans]:
+        """Which rows (m, p) of `test` have a category of the drift that no row (n, p) of `train` has, by column."""
+        drift = () if self.drift is None or isinstance(self.drift, str) else self.drift
+        return {
+            column.name: (test[:, features] @ ~train[:, features].any(axis=0)) > 0
+            for column, features in self.blocks()
+            if column.indicated is not None and any(j in drift for j in features)
+        }
+
+    def blocks(self) -> Iterator[tuple[Column, list[int]]]:
+        """Each column with the numbers of its features."""
+        start = 0
+        for column in self.columns:
+            stop = start + len(column.indicated or ("",))
+            yield column, list(range(start, stop))
+            start = stop
 
     @property
     def levels(self) -> dict[int, tuple[str, ...]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options
-from .messages import CommandError, aligned, check_level, note_training_rows, print_json
+from .messages import CommandError, aligned, check_level, note, note_copies, note_training_rows, print_json
 from .progress import bars
 
 if TYPE_CHECKING:
@@ -215,28 +215,61 @@ def _cross_validate(
 
     from .models import distribution, make
 
-    X, y = training.X, training.y
-    folds, answers = [], []
+    X, y, recipe = training.X, training.y, training.recipe
+    folds: list[dict[str, float]] = []
+    answers, n_copies = [], 0
+    unknown: dict[str, int] = {}
+    same = np.unique(X, axis=0, return_inverse=True)[1].reshape(-1)  # one number for all rows with the same inputs
     made: Made | None = None
     with bars() as show:
-        for i, test in enumerate(splits):
-            train = np.setdiff1d(np.arange(len(y)), test)
+        for i, held_out in enumerate(splits):
+            train = np.setdiff1d(np.arange(len(y)), held_out)
+            strange = recipe.unknown_in(X[train], X[held_out])
+            unknown = {name: unknown.get(name, 0) + int(rows.sum()) for name, rows in strange.items()}
+            test = held_out[~np.any([np.zeros(len(held_out), dtype=bool), *strange.values()], axis=0)]
+            if not len(test):
+                folds.append({"train": len(train), "test": 0})
+                continue
 
             def report(stage: str, done: float, *_: object, number: int = i) -> None:
                 show(stage if len(splits) == 1 else f"{number + 1} of {len(splits)}: {stage}", done)
 
             earlier = None if relearn else made
-            made = make(settings, X[train], y[train], training.recipe, report, X[test], earlier)
+            try:
+                made = make(settings, X[train], y[train], recipe, report, X[test], earlier)
+            except ValueError as error:
+                raise CommandError(str(error) if len(splits) == 1 else f"fold {i + 1}: {error}") from None
             found = distribution(made.model, X[test]).target(0)
             answers.append((*per_row(y[test], found, level), np.full(len(test), y[train].mean())))
             folds.append({"train": len(train), "test": len(test), **scores(*answers[-1][:4])})
+            n_copies += int(np.isin(same[test], same[train]).sum())
+            scored = test
+    _note_unknown(unknown, sum(map(len, splits)))
+    if made is None:
+        raise CommandError("No test row is left to be scored.")
+    n_scored = sum(len(answer[0]) for answer in answers)
+    note_copies(n_copies, n_scored)
     return {
         "rows": len(y),
         "rows_dropped": training.n_dropped,
-        **_overall(answers, level, training.target, training.recipe.names),
+        "rows_not_scored": sum(map(len, splits)) - n_scored,
+        "rows_with_copies": n_copies,
+        **_overall(answers, level, training.target, recipe.names),
         "folds": folds,
-        **(_certificate(made.model, X[test]) if certify and made is not None else {}),
+        **(_certificate(made.model, X[scored]) if certify else {}),
     }
+
+
+def _note_unknown(unknown: dict[str, int], n: int) -> None:
+    """Say how many of `n` test rows cannot be predicted, because of which column of categories."""
+    from ..reporting.numbers import counted
+
+    for name, count in unknown.items():
+        if count:
+            note(
+                f"not scored: {count} of {counted(n, 'test row')} with a category of {name!r} that no training row of "
+                "the fold has, so that its effect is unknown"
+            )
 
 
 def _certificate(model: Any, X: Any) -> dict[str, Any]:
@@ -246,7 +279,7 @@ def _certificate(model: Any, X: Any) -> dict[str, Any]:
     with bars() as show:
         model.set_params(progress=lambda stage, done, *_: show(stage, done))
         try:
-            found = model._certify_points(X, random_state=0)
+            found = model._certify_points(model._rows_of_source(X), random_state=0)
         except ValueError as error:
             raise CommandError(f"--certify: {error}") from None
     return {
@@ -321,7 +354,7 @@ def _score_model(
         recipe = recipe_of(gp, metadata, table, [target])
         for X, y in complete_rows(table, recipe, target, unused, rows_at_a_time(gp)):
             if len(X):
-                n_seen += training_rows.count(X)
+                n_seen += training_rows.count(gp._rows_of_source(X))
                 places.append(X)
                 answers.append(
                     (*per_row(y, distribution(gp, X).target(0), level), np.full(len(y), mean_of_targets(gp)))
@@ -354,8 +387,8 @@ def _words(result: dict[str, Any], level: float) -> str:
                 name,
                 str(train),
                 str(fold["test"]),
-                *(f"{fold[score]:.4g}" for score in ("rmse", "nll", "crps")),
-                f"{fold['coverage']:.1%}",
+                *(f"{fold[score]:.4g}" if score in fold else "" for score in ("rmse", "nll", "crps")),
+                f"{fold['coverage']:.1%}" if "coverage" in fold else "",
             ]
         )
     rows.append(["mean alone", "", "", f"{result['rmse_of_the_mean']:.4g}", "", "", ""])

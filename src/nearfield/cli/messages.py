@@ -103,6 +103,17 @@ def note_training_rows(n: int, of: int) -> None:
         )
 
 
+def note_copies(n: int, of: int) -> None:
+    """Say that scores are partly those of rows with the same inputs as training rows."""
+    if n:
+        from ..reporting.numbers import counted
+
+        note(
+            f"{n} of {counted(of, 'test row')} {'has' if n == 1 else 'have'} an exact copy (same inputs) among the "
+            "training rows of their fold, so that scores look better than on new places"
+        )
+
+
 def file_size(n_bytes: float) -> str:
     """Size in the unit people would use."""
     for unit in ("bytes", "kB", "MB"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -106,10 +107,11 @@ def make(
     Units, hyperparameters and the approximation are those of a model made `earlier`, where there is one; what its noise
     is like is learnt either way.
     """
+    roles = recipe.roles_in(X)
     if earlier is not None and settings.method == "local":
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "X does not have valid feature names")
-            return replace(earlier, model=earlier.model._of_other_rows(X, y))
+        model = copy(earlier.model).set_params(**roles)
+        model._array_names = tuple(recipe.names)
+        return replace(earlier, model=model._of_other_rows(X, y))
     on_earth = is_on_earth(settings, X, recipe)
     units = np.ones(X.shape[1])
     places = X[:, : recipe.n_process]  # a drift takes columns in whatever units
@@ -118,7 +120,7 @@ def make(
     if not on_earth and not settings.rotated:
         units[: places.shape[1]] = _units(settings, places, recipe)
     ard = not _are_coordinates(places, recipe) if settings.ard is None else settings.ard
-    model = _estimator(settings, ard, progress).set_params(metric="sphere" if on_earth else "euclidean", **recipe.roles)
+    model = _estimator(settings, ard, progress).set_params(metric="sphere" if on_earth else "euclidean", **roles)
     if earlier is not None:
         units = earlier.units
         model.set_params(ard=False, **_hyperparameters(earlier))
@@ -197,7 +199,7 @@ def rows_at_a_time(model: Any) -> int:
 
 def distribution(model: Any, X: Floats, latent: bool = False) -> PredictiveDistribution:
     """Predictive distributions of complete rows; those of observations unless `latent`."""
-    return inputs.distribution(model, X, include_noise=not latent)
+    return inputs.distribution(model, model._rows_of_source(X), include_noise=not latent)
 
 
 def mean_of_targets(model: Any) -> float:

@@ -60,7 +60,7 @@ def command(
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
             page = webpage.build(gp, X, y, target=name or "target", title=title, progress=show)
     if X is not None and y is not None:
-        note_training_rows(TrainingRows(gp).count(X), len(X))
+        note_training_rows(TrainingRows(gp).count(gp._rows_of_source(X)), len(X))
     if X is not None and y is None:
         note(f"{data} has no column {name!r}: no scores" if name else "no scores: --target names the column of truth")
     if out == "-":

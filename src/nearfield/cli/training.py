@@ -193,21 +193,25 @@ def _assemble(
         raise CommandError(
             f"{table.name} has no column of numbers besides {target!r} to predict from.{hint if commas else ''}"
         )
+    lacking = {name: np.isnan(values[name]) for name in (*used, *drift.numbers, target) if name in values}
+    for name, cells in words.items():
+        lacking[name] = lacking.get(name, False) | np.array([text is None for text in cells])
+    kept = ~np.any(list(lacking.values()), axis=0)
+    if kept.sum() < 2:
+        raise CommandError(
+            f"{table.name} has {int(kept.sum())} of {n_rows} rows without missing values, and a model needs at least 2."
+        )
+    # Categories are those of rows that the model will see.
+    words = {name: [text for text, used in zip(cells, kept, strict=True) if used] for name, cells in words.items()}
     recipe = _recipe(table, used, words, texts, drift)
     if groups:
         levels = [Column(name, _categories(table, name, words[name], MOST_LEVELS), True) for name in groups]
         n_process = len(recipe.names) if recipe.n_process is None else recipe.n_process
         recipe = replace(recipe, columns=(*recipe.columns, *levels), n_process=n_process)
-    X, missing = _stack(recipe, values, words)
-    missing[target] = int(np.isnan(values[target]).sum())
-    kept = ~np.isnan(values[target]) & ~np.isnan(X).any(axis=1)
-    if kept.sum() < 2:
-        raise CommandError(
-            f"{table.name} has {int(kept.sum())} of {n_rows} rows without missing values, and a model needs at least 2."
-        )
-    X, y = X[kept], values[target][kept]
+    X = _stack(recipe, {name: column[kept] for name, column in values.items()}, words)
+    missing = {name: int(lacking[name].sum()) for name in (*(c.name for c in recipe.columns), target)}
     missing = {name: n for name, n in missing.items() if n}
-    return Training(table.name, X, y, recipe, target, n_rows, missing, left_out)
+    return Training(table.name, X, values[target][kept], recipe, target, n_rows, missing, left_out)
 
 
 def _recipe(
@@ -222,9 +226,10 @@ def _recipe(
         return Recipe(tuple(columns), n_process, drift.word)
     numbers: list[int] = []
     for name in drift.columns:
-        present = next((c for c in columns if c.name == name), None)
+        is_category = name in drift.categories
+        present = next((c for c in columns if c.name == name and (c.categories is not None or not is_category)), None)
         if present is None:
-            present = Column(name, _categories(table, name, words[name]) if name in drift.categories else None)
+            present = Column(name, _categories(table, name, words[name]) if is_category else None)
             columns.append(present)
         before = len(Recipe(tuple(columns[: columns.index(present)])).names)
         # Of categories the first is what the others are compared to.
@@ -242,17 +247,15 @@ def _categories(table: Table, name: str, texts: list[str | None], most: int = MA
     return tuple(categories)
 
 
-def _stack(
-    recipe: Recipe, values: dict[str, Floats], words: dict[str, list[str | None]]
-) -> tuple[Floats, dict[str, int]]:
+def _stack(recipe: Recipe, values: dict[str, Floats], words: dict[str, list[str | None]]) -> Floats:
+    """Features (n, p) of rows without missing values."""
     blocks = [
         values[column.name][:, None]
         if column.categories is None
         else (codes if column.is_group else indicators)(column.categories, words[column.name])
         for column in recipe.columns
     ]
-    missing = {c.name: int(np.isnan(block).any(axis=1).sum()) for c, block in zip(recipe.columns, blocks, strict=True)}
-    return np.concatenate(blocks, axis=1), missing
+    return np.concatenate(blocks, axis=1)
 
 
 def say_what_was_read(data: Training, features_named: bool) -> None:

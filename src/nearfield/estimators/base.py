@@ -137,11 +137,7 @@ class GPRegressor(
 
         Tensors stay what they are; all else becomes float64. Places on the earth become points of the sphere.
         """
-        points, targets, weights = self._checked_training(X, y, sample_weight, reset)
-        if self._roles is not None:
-            if reset:
-                self._roles = with_design(self, self._roles, points)
-            self._points = points
+        points, targets, weights = self._rows_with_roles(X, y, sample_weight, reset)
         if reset:
             self._sphere, self._rotation = sphere_for(self, self._places(points)), None
         self._check_degrees(points)
@@ -153,6 +149,17 @@ class GPRegressor(
                 warn_of_unlike_columns(self._places(points), self._coordinate_names(), is_rotated(self))
         self._box = box if reset or self._box is None else joined(self._box, box)
         return inner, targets, weights
+
+    def _rows_with_roles(
+        self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, reset: bool
+    ) -> tuple[Floats, Floats, Floats | None]:
+        """The same with points in the columns that were given; `reset` finds out what those are for."""
+        points, targets, weights = self._checked_training(X, y, sample_weight, reset)
+        if self._roles is not None:
+            if reset:
+                self._roles = with_design(self, self._roles, points)
+            self._points = points
+        return points, targets, weights
 
     def _box_of_data(self) -> Floats | None:
         """Least and largest value of the columns of the data, as the kernel sees them; None where it is not known."""

@@ -24,6 +24,7 @@ from ..local.noise import Learnt, Refit, settle
 from ..local.predictor import LocalPredictor
 from ..solvers.drift import Coefficients
 from .base import GPRegressor
+from .extent import box_of
 from .probabilities import NO_ROWS, NoRowsError
 
 
@@ -127,20 +128,25 @@ class LearntNoise(GPRegressor):
         self._store(replace(settled.fitted, report=report))
         self.noise_model_, self._stated_noise = model, settled.noise
 
-    def _of_other_rows(self, X: Any, y: Any) -> Self:
+    def _of_other_rows(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """A model of other rows with the hyperparameters, centres and approximation of this one.
 
-        Its noise is learnt from its own rows.
+        All else is found from these rows alone: what is taken out of the targets, a mean model, levels of categories,
+        coefficients, variances of groups, and the noise.
         """
         other, fitted = copy(self), self._fitted
-        points, targets, _ = other._validate_training(X, y, None, reset=False)
-        data = InMemory(points, self._as_fitted(targets), None)
+        rows, targets, weights = other._rows_with_roles(X, y, sample_weight, reset=True)
+        other._check_degrees(rows)
+        points = other._inner(rows)
+        other._box = box_of(points)
+        targets, drift = other._without_known(self._as_fitted(targets), weights)
+        data = other._data_of(points, targets, weights, drift)
 
         def again(rows: InMemory) -> FittedLocal:
-            weights = rows.weights
-            if isinstance(rows, Learnt) and weights is not None:  # what was learnt there is the mean size of the noise
-                weights = weights * (fitted.frame.noise.variance / rows.learned.noise_variance)
-            return fitted.updated(rows.X, rows.y, weights, True)
+            if isinstance(rows, Learnt) and rows.weights is not None:  # learnt there is the mean size of the noise
+                share = fitted.frame.noise.variance / rows.learned.noise_variance
+                rows = replace(rows, weights=rows.weights * share)
+            return fitted.of_other_rows(rows)
 
         other._store(again(data))
         other.noise_model_, other._stated_noise = NoiseModel(), None

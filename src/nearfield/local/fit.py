@@ -7,8 +7,9 @@ and on a device go through the same steps; what differs is behind `TrainingData`
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -29,6 +30,9 @@ from .iteration import ExactMean, solve_mean
 from .neighbourhoods import TrainingSet
 from .predictor import LocalPredictor, Predictor
 from .request import LocalRequest
+
+if TYPE_CHECKING:
+    from .in_memory import InMemory
 
 Random = np.random.RandomState
 
@@ -208,6 +212,24 @@ class FittedLocal:
         result = replace(self.with_predictor(predictor, mean, before + added), **parts)
         return result if (self.exact_mean is None) == (result.exact_mean is None) else result._without_exact_mean()
 
+    def of_other_rows(self, data: InMemory) -> FittedLocal:
+        """The model of other data at these hyperparameters, with these centres and this approximation.
+
+        What is taken out of the targets, coefficients of a drift and variances of groups are found from the new data,
+        whose drift may have other columns.
+        """
+        p, k = data.n_drift, data.y.shape[1]
+        drift = None if p is None else Coefficients(np.zeros((p, p)), np.zeros((p, k)))
+        blank = replace(self, frame=replace(self.frame, offset=data.mean), y_mean=data.mean, drift=drift)
+        return blank.updated(data.X, data.targets, data.weights, True).with_group_variances(data.groups)
+
+    def with_group_variances(self, groups: Sequence[slice]) -> FittedLocal:
+        """The model with a learnt prior variance for each group of drift columns."""
+        if self.drift is None or not groups:
+            return self
+        unit = self.learned.kernel.variance + self.learned.noise_variance
+        return replace(self, drift=self.drift.with_learnt_prior(groups, unit))
+
     def _without_exact_mean(self) -> FittedLocal:
         """The model after an exact mean was lost: the report no longer claims it, nor any distance."""
         warn(
@@ -373,10 +395,7 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
         exact_mean,
     )
     if data.n_drift is not None:
-        drift = fitted.found_coefficients(data.n_drift)
-        if data.groups:
-            drift = drift.with_learnt_prior(data.groups, learned.kernel.variance + learned.noise_variance)
-        fitted = replace(fitted, drift=drift)
+        fitted = replace(fitted, drift=fitted.found_coefficients(data.n_drift)).with_group_variances(data.groups)
         clock.lap("drift")
     return fitted
 

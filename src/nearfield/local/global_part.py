@@ -151,12 +151,13 @@ class GlobalPart:
         """
         if not self._covers(data.X):
             return self._made_anew(data, n_jobs)
-        gram, cross = (self.gram, self.cross) if n_before else (np.zeros_like(self.gram), np.zeros_like(self.cross))
-        squares = self.squares if n_before else np.zeros((cross.shape[1],) * 2)
+        D, k = self.n_components, data.y.shape[1]
+        gram, cross, squares = self.gram, self.cross, self.squares
+        if not n_before:
+            gram, cross, squares = np.zeros((D, D)), np.zeros((D, k)), np.zeros((k, k))
         if len(data.X) > n_before:
             blocks = make_blocks(data.X, CELL_POINTS, self.n_earlier, np.random.RandomState(0), n_jobs, n_before)
             sums = _sums(self.features, self.kernel, data.X, data.y, data.noise, blocks, n_jobs)
-            D = self.n_components
             gram, cross = gram + sums[:D, :D], cross + sums[:D, D:]
             squares = None if squares is None else squares + sums[D:, D:]
         return replace(self, gram=gram, cross=cross, spread=_spread(gram), squares=squares)
