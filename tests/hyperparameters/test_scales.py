@@ -2,6 +2,7 @@
 
 import copy
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -214,3 +215,26 @@ def test_equal_length_scales_are_right_all_the_same():
     two = nf.ExactGPRegressor(length_scale=[2.0, 2.0], signal_variance=[0.5, 0.5], noise_variance=0.05, n_scales=2)
     one = nf.ExactGPRegressor(length_scale=2.0, signal_variance=1.0, noise_variance=0.05)
     np.testing.assert_allclose(two.fit(X, y).predict(X), one.fit(X, y).predict(X), rtol=1e-8)
+
+
+@pytest.mark.parametrize("signal", [1.0, 0.0])
+def test_noise_that_weights_do_not_scale_is_no_component(signal):
+    """Weights that say nothing of the precision leave the noise, and predictions do not go through observations."""
+    rng = np.random.default_rng(0)
+    X, weights = rng.uniform(0, 8, (600, 2)), np.random.default_rng(1).uniform(0.1, 10, 600)
+    y = signal * np.sin(X[:, 0]) + 0.3 * rng.standard_normal(600)
+    model = nf.LocalGPRegressor(random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y, sample_weight=weights)
+    assert any("noise does not follow sample_weight" in str(warning.message) for warning in caught)
+    assert 0.1 < model.noise_variance_ < 1.0  # it is 0.09 times the mean of the weights, 5
+    assert model.score(X, y) == pytest.approx(0.85 * signal, abs=0.03)
+
+
+def test_short_scales_with_weights_are_found_where_points_say_so():
+    X, y = problem([0.5, 8.0], n=1200, side=12.0, noise=0.0)
+    weights = np.random.default_rng(1).uniform(0.1, 10, len(X))
+    y = y + (0.05 / weights) ** 0.5 * np.random.default_rng(2).standard_normal(len(X))
+    model = nf.LocalGPRegressor(random_state=0).fit(X, y, sample_weight=weights)
+    assert model.length_scale_.min() == pytest.approx(0.5, rel=0.3)

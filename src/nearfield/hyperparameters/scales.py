@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..common.warnings import warn
 from ..kernels import Kernel
 from .blocks import LearningData
 from .composite import gains, maximise_composite_likelihood, space_of, to_follow, with_extents
@@ -15,6 +16,7 @@ from .learned import Learned
 from .objective import Objective
 from .request import LearningRequest
 from .screening import screen
+from .signal import WRONG_WEIGHTS, is_noise_in_disguise
 from .work import Work
 
 MAX_SCALES, MAX_PER_COLUMN = 5, 3  # components; with a length scale per column each takes far longer
@@ -56,6 +58,10 @@ def learn_with_scales(
                 break
         further = with_scales(J, None if starts is None else [start[:2] for start in starts])
         n_evaluations += further.n_evaluations
+        if is_noise_in_disguise(further.kernel, data.blocks or []):
+            if _is_better(further, best, data, request):
+                warn(WRONG_WEIGHTS)
+            break
         if request.n_scales is not None:
             best = max(best, further, key=lambda learned: learned.log_likelihood)
         elif further.kernel.n_scales < J or not _is_better(further, best, data, request):
