@@ -8,7 +8,7 @@ from sklearn.preprocessing import SplineTransformer
 
 import nearfield as nf
 
-from ..warned import far_points
+from ..warned import far_points, few_features
 
 pytestmark = pytest.mark.usefixtures("few_probes_in_module")
 GIVEN = {"length_scale": 1.3, "signal_variance": 0.8, "noise_variance": 0.05}
@@ -111,6 +111,26 @@ def test_left_out_predictions_are_those_of_fits_without_the_sample(both):
     blocks = np.arange(N) % 3
     mean, covariance, *_ = without(blocks == 1)
     np.testing.assert_allclose(model.cross_validate(blocks).mean[blocks == 1], mean, atol=1e-8)
+
+
+@few_features
+@pytest.mark.parametrize("kind", ["exact", "local", "feature"])
+def test_blocks_that_have_a_category_alone_are_refused_by_name(kind):
+    """Without them nothing tells its effect, so that any prediction of it would be made up."""
+    make = {
+        "exact": nf.ExactGPRegressor,
+        "local": nf.LocalGPRegressor,
+        "feature": lambda **given: nf.FeatureGPRegressor(nf.FourierFeatures(100, random_state=0), **given),
+    }[kind]
+    pd = pytest.importorskip("pandas")
+    zone = np.array(["barn", "flat", "house"])[np.arange(N) % 3]
+    table = pd.DataFrame({"east": X[:, 0], "north": X[:, 1], "zone": zone})
+    model = make(coordinates=["east", "north"], drift=["zone"], random_state=0, **GIVEN).fit(table, Y)
+    with pytest.raises(
+        ValueError, match=r"has the block 'flat', without which .* the effect of drift column 'zone=flat'"
+    ):
+        model.cross_validate(np.where(zone == "flat", "flat", "other"))
+    assert np.isfinite(model.cross_validate(np.arange(N) % 4).nll)
 
 
 def test_quadratic_drift_in_coordinates_far_from_zero():

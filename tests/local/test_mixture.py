@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
 
 import nearfield as nf
 from nearfield import metrics
@@ -106,3 +107,36 @@ def test_the_report_counts_the_mixture(tolerance, monkeypatch, tmp_path):
     kernel, again = model._fitted.frame.kernel, nf.load(tmp_path / "model.nf")._fitted.frame.kernel
     np.testing.assert_allclose(again.length_scales, kernel.length_scales)
     np.testing.assert_allclose(again.variances, kernel.variances)
+
+
+@pytest.mark.usefixtures("few_probes")
+@pytest.mark.parametrize("prefers_exact_mean", [True, False])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"drift": "linear", "coordinates": [0, 1]},
+        {"drift": [], "coordinates": [0, 1]},
+        {"drift": None},
+        {"groups": [2], "coordinates": [0, 1]},
+        {"mean": Ridge(), "coordinates": [0, 1]},
+        {"n_targets": 2},
+    ],
+    ids=str,
+)
+def test_mixtures_serve_every_mean_and_several_targets(given, prefers_exact_mean, monkeypatch):
+    hyperparameters, X, y = problem("matern32", 0.1, 400)
+    given = {**hyperparameters, "random_state": 0, **given}
+    n_targets = given.pop("n_targets", 1)
+    level = np.random.RandomState(2).randint(0, 5, (2, 400))
+    if "coordinates" in given:
+        X, y = np.column_stack([X, level[0]]), y + 0.3 * level[0]
+    at = np.column_stack([places(), level[1, :100]])[:, : X.shape[1]]
+    y = y if n_targets == 1 else np.column_stack([y, 3 - 2 * y])
+    expected = nf.ExactGPRegressor(**given).fit(X, y).predict(at, return_std=True, include_noise=True)
+    monkeypatch.setattr(choices, "EXACT_FALLBACK_UP_TO", 0)
+    monkeypatch.setattr(in_memory.FramedArrays, "prefers_exact_mean", lambda *_: prefers_exact_mean)
+    with exact_up_to(0):
+        model = nf.LocalGPRegressor(**given, noise="constant", likelihood="gaussian").fit(X, y)
+    mean, std = model.predict(at, return_std=True, include_noise=True)
+    assert not model.report_.is_exact
+    assert metrics.kl_divergence(mean, std**2, expected[0], expected[1] ** 2).mean() < 1e-3

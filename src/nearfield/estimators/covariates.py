@@ -14,7 +14,7 @@ from ..common.derivatives import along_columns
 from ..common.parts import Part, PredictedParts
 from ..common.types import Floats
 from ..common.validation import check_integer, describe, spawn
-from ..features.design import TransformedDesign
+from ..features.design import TransformedDesign, dependent_columns
 from ..reporting.coefficients import DriftCoefficients
 from ..solvers.drift import Coefficients
 from .area_groups import Groups
@@ -251,6 +251,17 @@ class WithDrift:
     def _drift_columns(self, X: Array) -> Floats | None:
         """Drift columns (n, p) of rows (n, n_features); None where the drift has none."""
         return None if self._roles is None else self._roles.columns(X)
+
+    def _require_told(self, X: Floats, left_out: str) -> None:
+        """Refuse to leave out a block without which rows (n, n_features) do not tell all coefficients of the drift."""
+        design = None if self._roles is None else self._roles.design
+        dependent = [] if design is None else dependent_columns(design(X))
+        if design is not None and dependent:
+            raise ValueError(
+                f"The 'blocks' argument has the block {left_out!r}, without which the samples do not tell the effect "
+                f"of drift column {design.names[dependent[0].number]!r}: merge it with others, or take the column out "
+                "of the drift."
+            )
 
     def _known_mean(self, X: Array, F: Floats | None = None) -> Floats | None:
         """What was taken out of the targets at rows (m, n_features), besides their mean: (m, k), or None.

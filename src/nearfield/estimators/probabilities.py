@@ -159,6 +159,7 @@ class Probabilistic:
         labels = _labels(self._regions(X), blocks, random_state)
         mean, variance = np.empty_like(y), np.empty(len(y))
         for label in np.unique(labels):
+            self._require_told(X[labels != label], str(label))  # type: ignore[attr-defined]
             mean[labels == label], variance[labels == label] = self._without(labels == label)
         return self._scored(X, y, mean, variance, noise)
 

@@ -347,7 +347,7 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
     framed = data.in_frame(frame)
     samples = framed.for_mixtures if learned.kernel.family != "gaussian" and request.is_free else None
     if samples is not None:
-        frame, of_kernel = mixture.refined(learned.kernel, frame, samples, request.tolerance, data.n_drift is None)
+        frame, of_kernel = mixture.refined(learned.kernel, frame, samples, request.tolerance, not data.n_drift)
         framed = data.in_frame(frame)
         clock.lap("kernel")
     framed = framed.split(request, rngs[1])

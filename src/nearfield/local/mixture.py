@@ -64,6 +64,11 @@ class _Problem:
         """Of the process with another kernel: expected of draws, and for the targets (0 where there are none)."""
         weights, variance = self._solved(kernel)
         change = weights - self.weights
-        expected = metrics.kl_divergence(float(change @ self.K @ change) ** 0.5, variance, 0.0, self.variance)
-        found = metrics.kl_divergence(change @ self.y, np.array([variance]), np.zeros(1), np.array([self.variance]))
-        return float(expected), float(found.mean()) if self.y.shape[1] else 0.0
+
+        def mean_divergence(shifts: Floats) -> float:
+            """Of normal distributions whose means are apart by `shifts` (k,); 0 where there are none."""
+            ones = np.ones(len(shifts))
+            found = metrics.kl_divergence(shifts, variance * ones, 0 * ones, self.variance * ones)
+            return float(found.sum()) / max(len(shifts), 1)
+
+        return mean_divergence(np.sqrt([change @ self.K @ change])), mean_divergence(change @ self.y)
