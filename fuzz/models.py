@@ -25,7 +25,7 @@ from nearfield.persistence import container
 from . import mutations, runner
 
 _START = struct.Struct("<16sIIQQ")
-FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.01}
+FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.01, "random_state": 0}
 TAGS = (
     *({"float": "nan"}, {"float": "inf"}, {"float": "x"}, {"array": 0}, {"array": 1}, {"array": 2}, {"array": -1}),
     *({"array": 1e3}, {"array": True}, {"array": [0]}, {"names": ["a", "b"]}, {"names": "ab"}, {"names": [1, None]}),
@@ -78,8 +78,8 @@ def sources() -> dict[str, Any]:
     X = rng.uniform(0, 8, (60, 2))
     wide, grouped = np.tile(X, 3), np.column_stack([X, np.arange(60) % 4])
     y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.1 * rng.standard_normal(60)
-    local = {**FIXED, "spacing": 1.5, "radius": 3.0, "features": nf.TaylorFeatures(4), "random_state": 0}
-    two = {"length_scale": [1.0, 4.0], "signal_variance": [0.6, 0.4], "noise_variance": 0.01, "n_scales": 2}
+    local = {**FIXED, "spacing": 1.5, "radius": 3.0, "features": nf.TaylorFeatures(4)}
+    two = {**FIXED, "length_scale": [1.0, 4.0], "signal_variance": [0.6, 0.4], "n_scales": 2}
     sketches, drawn = nf.MaclaurinFeatures(20, random_state=0), nf.FourierFeatures(20, random_state=0)
     srht = nf.MaclaurinFeatures(20, sampling="tensor_srht", random_state=0)
     feature, both = nf.FeatureGPRegressor, np.column_stack([y, 1000 - 2 * y])
@@ -88,14 +88,14 @@ def sources() -> dict[str, Any]:
         "updated": nf.LocalGPRegressor(**local).fit(X[:45], y[:45]).partial_fit(X[45:], y[45:]),
         "nearest": by_number(nf.LocalGPRegressor(**local).fit(X, y)),
         "kernel": nf.LocalGPRegressor(**{**local, "features": "kernel", "n_jobs": 1}).fit(X, y),
-        "chosen": nf.LocalGPRegressor(**FIXED, random_state=0).fit(X, y),
-        "measured": measured(nf.LocalGPRegressor(**FIXED, random_state=0).fit(X, y)),
+        "chosen": nf.LocalGPRegressor(**FIXED).fit(X, y),
+        "measured": measured(nf.LocalGPRegressor(**FIXED).fit(X, y)),
         "blend": nf.LocalGPRegressor(**local, blend=True).fit(X, both),
         "own": nf.LocalGPRegressor(**{**local, "length_scale": [1.0, 2.0]}, centers=X[:5]).fit(X, y),
         "test": nf.LocalGPRegressor(**local, centers="test").fit(X, y),
         "sketches": nf.LocalGPRegressor(**{**local, "features": sketches, "radius": None}).fit(wide, y),
-        "scales": nf.LocalGPRegressor(**two, random_state=0).fit(X, y),
-        "paper": nf.LocalGPRegressor.from_paper(16, sampling="tensor_srht", **FIXED, random_state=0).fit(X, y),
+        "scales": nf.LocalGPRegressor(**two).fit(X, y),
+        "paper": nf.LocalGPRegressor.from_paper(16, sampling="tensor_srht", **FIXED).fit(X, y),
         "sphere": nf.LocalGPRegressor(**local, metric="sphere").fit(X, y),
         "rotated": nf.LocalGPRegressor(**{**local, "length_scale": [1.0, 2.0]}, anisotropy="rotated").fit(X, y),
         "exact": nf.ExactGPRegressor(**FIXED).fit(X, y),
@@ -105,11 +105,11 @@ def sources() -> dict[str, Any]:
         "odd": feature(nf.FourierFeatures(21, sampling="structured", random_state=0), **FIXED).fit(wide, y),
         "Taylor": feature(nf.TaylorFeatures(4), **{**FIXED, "length_scale": 6.0}).fit(X, both),
         "Maclaurin": feature(srht, **FIXED).fit(wide, y),
-        "sketch": feature(nf.PolynomialSketch(10, random_state=0)).fit(X, y),
+        "sketch": feature(nf.PolynomialSketch(10, random_state=0), random_state=0).fit(X, y),
         "maps": feature(drawn, **two).fit(X, y),
         "drift": nf.LocalGPRegressor(**local, drift="quadratic").fit(X, y),
         "roles": nf.ExactGPRegressor(**FIXED, coordinates=[0], drift=[1]).fit(X, both),
-        "groups": nf.LocalGPRegressor(**FIXED, coordinates=[0, 1], groups=[2], random_state=0).fit(grouped, y),
+        "groups": nf.LocalGPRegressor(**FIXED, coordinates=[0, 1], groups=[2]).fit(grouped, y),
         "effects": nf.ExactGPRegressor(**FIXED, coordinates=[0, 1], groups=[2]).fit(grouped, y),
         "further": feature(drawn, **FIXED, drift="linear").fit(X, y),
     }

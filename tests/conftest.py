@@ -21,6 +21,34 @@ settings.register_profile("fuzz", max_examples=int(os.environ.get("EXAMPLES", "1
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
+class UnseededRandomState(np.random.RandomState):
+    """Fails the test in which the library draws random numbers that nobody gave a seed for."""
+
+    def __getattribute__(self, name):
+        if name.startswith("__"):
+            return super().__getattribute__(name)
+        pytest.fail(  # no Exception, which the library might catch
+            "The library draws random numbers without a seed, so that this test may pass today and fail tomorrow. Give "
+            "random_state=0, or mark the test with pytest.mark.unseeded if what it asserts holds for every draw."
+        )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _draws_without_a_seed_fail():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nearfield.common.validation.unseeded_random_state", UnseededRandomState)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _every_test_starts_from_the_same_random_numbers(request):
+    np.random.seed(0)  # noqa: NPY002 (checks of scikit-learn draw from NumPy's global state)
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.get_closest_marker("unseeded") is not None:
+            patch.setattr("nearfield.common.validation.unseeded_random_state", np.random.RandomState)
+        yield
+
+
 def choose_by_few_probes(patch):
     patch.setattr("nearfield.local.by_radius.LEAST", 8)
     patch.setattr("nearfield.local.by_radius.MOST", 8)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import nearfield as nf
 from nearfield.common.validation import spawn
 
 
@@ -22,10 +23,25 @@ def test_a_generator_gives_another_seed_each_time():
     assert again.random_sample() == spawn(np.random.RandomState(0), "learning").random_sample()
 
 
+@pytest.mark.unseeded
 def test_without_a_seed_numbers_are_new_and_the_global_ones_stay():
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     assert spawn(None, "learning").random_sample() != spawn(None, "learning").random_sample()
     assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: spawn(None, "learning").random_sample(),
+        lambda: nf.FourierFeatures(10).fit(np.eye(3)),
+        lambda: nf.LocalGPRegressor(length_scale=1.0, centers="random", n_centers=2).fit(np.eye(3), np.arange(3.0)),
+    ],
+    ids=["numbers", "features", "regressor"],
+)
+def test_a_test_in_which_the_library_draws_without_a_seed_fails(draw):
+    with pytest.raises(pytest.fail.Exception, match="random_state=0"):
+        draw()
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32, "zero"])

@@ -111,7 +111,7 @@ def test_areas_from_samples_agree_within_their_error(include_noise):
 
 def test_areas_of_features():
     X, y = training(400)
-    model = FeatureGPRegressor(FourierFeatures(80, random_state=0), **PLAIN, noise_variance=NOISE)
+    model = FeatureGPRegressor(FourierFeatures(80, random_state=0), **PLAIN, noise_variance=NOISE, random_state=0)
     at = places(100)
     areas = model.fit(X, y).predict_areas(at, quarters(at))
     mean, joint = model.predict(at, return_cov=True)

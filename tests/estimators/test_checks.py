@@ -11,7 +11,7 @@ from ..warned import far_points, few_features
 # The checks fit to toys.
 pytestmark = [far_points, few_features, pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")]
 
-FIXED = {"length_scale": 4.0, "signal_variance": 1.0, "noise_variance": 0.1}
+FIXED = {"length_scale": 4.0, "signal_variance": 1.0, "noise_variance": 0.1, "random_state": 0}
 FOURIER = nf.FourierFeatures(32, random_state=0)
 MACLAURIN = nf.MaclaurinFeatures(32, random_state=0)
 LOCAL = {"spacing": 1.0, "radius": 2.0, "features": nf.TaylorFeatures(2)}
@@ -25,8 +25,8 @@ ESTIMATORS = [
     nf.LocalGPRegressor(random_state=0),
     nf.LocalGPRegressor(**FIXED),
     nf.LocalGPRegressor(**FIXED, **LOCAL),
-    nf.LocalGPRegressor(**FIXED, **LOCAL, centers="net", blend=True, random_state=0),
-    nf.LocalGPRegressor.from_paper(16, **FIXED, random_state=0),
+    nf.LocalGPRegressor(**FIXED, **LOCAL, centers="net", blend=True),
+    nf.LocalGPRegressor.from_paper(16, **FIXED),
     nf.ExactGPRegressor(**FIXED, drift=[]),
     nf.LocalGPRegressor(**FIXED, drift=[]),
     nf.FeatureGPRegressor(FOURIER, **FIXED, drift=[]),
@@ -34,8 +34,8 @@ ESTIMATORS = [
     nf.LocalGPRegressor(**FIXED, coordinates=[0]),
     nf.FeatureGPRegressor(FOURIER, **FIXED, coordinates=[0]),
     nf.LocalGPRegressor(**FIXED, drift="linear"),
-    nf.ExactGPRegressor(**FIXED, mean=Ridge(), random_state=0),
-    nf.FeatureGPRegressor(FOURIER, **FIXED, mean=Ridge(), random_state=0),
+    nf.ExactGPRegressor(**FIXED, mean=Ridge()),
+    nf.FeatureGPRegressor(FOURIER, **FIXED, mean=Ridge()),
     nf.LocalGPRegressor(**FIXED, target="yeojohnson"),
 ]
 WEIGHTS, TARGETS, TRAIN = (

@@ -134,7 +134,7 @@ def test_weights_of_zero_and_distributions(model):
 def test_files(tmp_path, regressor):
     given = (nf.TaylorFeatures(12),) if regressor is nf.FeatureGPRegressor else ()
     for drift in (["area", "type"], "quadratic", [], None):
-        model = regressor(*given, **GIVEN, coordinates=["east", "north"], drift=drift).fit(X, Y)
+        model = regressor(*given, **GIVEN, coordinates=["east", "north"], drift=drift, random_state=0).fit(X, Y)
         nf.save(model, tmp_path / "model.nf")
         loaded = nf.load(tmp_path / "model.nf")
         answers, expected = (each.predict(X, return_std=True) for each in (loaded, model))
@@ -223,7 +223,7 @@ def test_a_transformer_that_fails_is_named_with_the_columns_of_words():
     with pytest.raises(ValueError, match=rf"The drift SplineTransformer failed to fit: .*{named}"):
         fit(drift=SplineTransformer())
     with pytest.raises(ValueError, match=rf"The mean model Ridge failed to fit: .*{named}"):
-        fit(drift="constant", mean=Ridge())
+        fit(drift="constant", mean=Ridge(), random_state=0)
 
 
 def test_cells_that_cannot_be_used(model):

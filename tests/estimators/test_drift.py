@@ -343,7 +343,7 @@ def test_noise_is_settled_with_a_drift():
 
 def test_features_with_a_drift_are_the_same_model():
     exact = nf.ExactGPRegressor(**GIVEN, **ROLES).fit(X, Y, WEIGHTS)
-    model = nf.FeatureGPRegressor(nf.TaylorFeatures(28), **GIVEN, **ROLES).fit(X, Y, WEIGHTS)
+    model = nf.FeatureGPRegressor(nf.TaylorFeatures(28), **GIVEN, **ROLES, random_state=0).fit(X, Y, WEIGHTS)
     inside = X[:20] + 0.1
     np.testing.assert_allclose(
         model.predict(inside, return_std=True), exact.predict(inside, return_std=True), rtol=1e-4
@@ -358,7 +358,9 @@ def test_features_with_a_drift_are_the_same_model():
         np.testing.assert_allclose(part.std, other.std, rtol=1e-4)
     np.testing.assert_allclose(model.loo_.mean, exact.loo_.mean, atol=1e-4)
     np.testing.assert_allclose(model.cross_validate(4).mean, exact.cross_validate(4).mean, atol=1e-3)
-    later = nf.FeatureGPRegressor(nf.TaylorFeatures(28), **GIVEN, **ROLES).fit(X[:100], Y[:100], WEIGHTS[:100])
+    later = nf.FeatureGPRegressor(nf.TaylorFeatures(28), **GIVEN, **ROLES, random_state=0).fit(
+        X[:100], Y[:100], WEIGHTS[:100]
+    )
     later.partial_fit(X[100:], Y[100:], WEIGHTS[100:])
     np.testing.assert_allclose(later.predict(inside), model.predict(inside), rtol=1e-4)
     with pytest.raises(ValueError, match="fewer samples than columns"):

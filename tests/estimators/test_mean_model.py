@@ -18,16 +18,16 @@ from sklearn.tree import DecisionTreeRegressor
 import nearfield as nf
 from nearfield.common.validation import spawn
 
-GIVEN = {"length_scale": 1.0, "signal_variance": 0.5, "noise_variance": 0.05}
+GIVEN = {"length_scale": 1.0, "signal_variance": 0.5, "noise_variance": 0.05, "random_state": 0}
 RNG = np.random.default_rng(0)
 N = 300
 X = np.column_stack([RNG.uniform(0, 8, (N, 2)), RNG.uniform(-2, 2, N)])
 Y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + np.where(X[:, 2] > 0.3, 3.0, 0.0) + 0.2 * RNG.standard_normal(N)
 PLACES = np.column_stack([RNG.uniform(0, 8, (50, 2)), RNG.uniform(-2, 2, 50)])
 REGRESSORS = {
-    "exact": lambda **given: nf.ExactGPRegressor(**GIVEN, **given),
-    "local": lambda **given: nf.LocalGPRegressor(**GIVEN, **given),
-    "feature": lambda **given: nf.FeatureGPRegressor(nf.TaylorFeatures(40), **GIVEN, **given),
+    "exact": lambda **given: nf.ExactGPRegressor(**{**GIVEN, **given}),
+    "local": lambda **given: nf.LocalGPRegressor(**{**GIVEN, **given}),
+    "feature": lambda **given: nf.FeatureGPRegressor(nf.TaylorFeatures(40), **{**GIVEN, **given}),
 }
 
 
@@ -110,7 +110,7 @@ def test_a_linear_mean_beside_a_drift(regressor):
 
 def test_boosting_finds_steps_and_more_rows_are_taken_in():
     boosting = HistGradientBoostingRegressor(max_iter=25, random_state=0)
-    model = nf.LocalGPRegressor(**GIVEN, coordinates=[0, 1], mean=boosting, random_state=0).fit(X[:200], Y[:200])
+    model = nf.LocalGPRegressor(**GIVEN, coordinates=[0, 1], mean=boosting).fit(X[:200], Y[:200])
     plain = nf.LocalGPRegressor(**GIVEN, coordinates=[0, 1], drift=[2]).fit(X[:200], Y[:200])
     held_out = X[200:], Y[200:]
     assert nf.metrics.rmse(Y[200:], model.predict(X[200:])) < 0.8 * nf.metrics.rmse(Y[200:], plain.predict(X[200:]))
@@ -134,7 +134,7 @@ def test_boosting_finds_steps_and_more_rows_are_taken_in():
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_weights_reach_the_mean_model_in_whatever_it_is_wrapped(mean, rounds):
     y, weights = np.where(np.arange(N) % 2, 100.0, 2.5), np.where(np.arange(N) % 2, 1e-9, 1.0)
-    model = nf.ExactGPRegressor(**GIVEN, mean=mean, mean_rounds=rounds, random_state=0).fit(X, y, weights)
+    model = nf.ExactGPRegressor(**GIVEN, mean=mean, mean_rounds=rounds).fit(X, y, weights)
     np.testing.assert_allclose(model.mean_.predict(X[:3]), 2.5, atol=1e-3)
 
 

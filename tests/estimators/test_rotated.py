@@ -73,7 +73,11 @@ def test_it_predicts_better_than_length_scales_of_the_columns(data, learnt):
 def test_several_components_have_lengths_of_their_own(data):
     X, y, *_ = data
     model = nf.ExactGPRegressor(
-        anisotropy="rotated", length_scale=[[3.0, 0.8], [6.0, 5.0]], signal_variance=[0.7, 0.3], noise_variance=NOISE
+        anisotropy="rotated",
+        length_scale=[[3.0, 0.8], [6.0, 5.0]],
+        signal_variance=[0.7, 0.3],
+        noise_variance=NOISE,
+        random_state=0,
     ).fit(X, y)
     plain = nf.ExactGPRegressor(**model.kernel_.parameters(), noise_variance=NOISE).fit(X @ model.rotation_.T, y)
     assert model.kernel_.length_scales.shape == (2, 2)
@@ -189,7 +193,7 @@ def test_a_drift_and_named_coordinates_go_with_it(data):
 
 def test_a_refit_forgets_the_rotation(data):
     X, y, *_ = data
-    model = nf.ExactGPRegressor(anisotropy="rotated", **GIVEN).fit(X[:100], y[:100])
+    model = nf.ExactGPRegressor(anisotropy="rotated", random_state=0, **GIVEN).fit(X[:100], y[:100])
     assert clone(model).get_params()["anisotropy"] == "rotated"
     model.set_params(anisotropy="axes").fit(X[:100], y[:100])
     assert not hasattr(model, "rotation_")
@@ -236,7 +240,7 @@ def test_tensors_and_maps_without_length_scales_are_refused(data):
 
     X, y, *_ = data
     with pytest.raises(ValueError, match="RBFSampler, which has no length scales"):
-        nf.FeatureGPRegressor(RBFSampler(random_state=0), anisotropy="rotated").fit(X[:50], y[:50])
+        nf.FeatureGPRegressor(RBFSampler(random_state=0), anisotropy="rotated", random_state=0).fit(X[:50], y[:50])
     torch = pytest.importorskip("torch")
     with pytest.raises(ValueError, match="X is a tensor"):
         nf.ExactGPRegressor(anisotropy="rotated").fit(torch.tensor(X), torch.tensor(y))

@@ -8,17 +8,17 @@ from nearfield.kernels import Kernel
 
 from ..warned import few_features, on_bounds
 
-RNG = np.random.default_rng(0)
 REGRESSORS = {
     "exact": nf.ExactGPRegressor,
     "local": lambda **given: nf.LocalGPRegressor(**given, random_state=0),
-    "features": lambda **given: nf.FeatureGPRegressor(nf.FourierFeatures(30, random_state=0), **given),
+    "features": lambda **given: nf.FeatureGPRegressor(nf.FourierFeatures(30, random_state=0), **given, random_state=0),
 }
 
 
 def problem(d):
-    X = RNG.uniform(0, 5, (50, d))
-    return X, np.sin(X[:, 0]) + 0.1 * RNG.standard_normal(50)
+    rng = np.random.default_rng(d)
+    X = rng.uniform(0, 5, (50, d))
+    return X, np.sin(X[:, 0]) + 0.1 * rng.standard_normal(50)
 
 
 def of_attributes(model):
@@ -41,7 +41,8 @@ def of_kernel(model):
 @pytest.mark.parametrize("d", [1, 2, 3])  # with three columns, three numbers may be one per column or one per scale
 def test_hyperparameters_go_from_any_regressor_into_any_other(d, J, ard, target, take):
     X, y = problem(d)
-    kernel = Kernel(1.0 + RNG.uniform(0, 1, (J, d if ard else 1)), RNG.uniform(1, 2, J))
+    rng = np.random.default_rng(0)
+    kernel = Kernel(1.0 + rng.uniform(0, 1, (J, d if ard else 1)), rng.uniform(1, 2, J))
     for make in REGRESSORS.values():
         source = make(**kernel.parameters(), noise_variance=0.05).fit(X, y)
         model = REGRESSORS[target](**take(source)).fit(X, y)

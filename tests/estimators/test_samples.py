@@ -74,6 +74,12 @@ def test_a_sampler_tells_the_same_functions_again(name, tmp_path):
     np.testing.assert_allclose(load(tmp_path / "model.nf").sampler(8, 11)(X), draws, atol=1e-4)
     assert np.abs(model.sampler(8, 12)(X) - draws).min() > 0
     np.testing.assert_allclose(model.sampler(8)(X), model.sampler(8, 0)(X), atol=1e-4)
+
+
+@pytest.mark.unseeded
+@pytest.mark.parametrize("name", ["features", "long scales"])
+def test_samplers_without_a_seed_are_of_different_functions(name):
+    model, X = local(name), places(40)
     assert np.abs(model.sampler(8, None)(X) - model.sampler(8, None)(X)).min() > 0
 
 
@@ -188,7 +194,8 @@ def test_observations_have_the_noise_of_the_model():
 @pytest.mark.parametrize("include_noise", [False, True])
 def test_features_are_drawn_by_their_coefficients(include_noise):
     X, y = training(400)
-    model = FeatureGPRegressor(FourierFeatures(100, random_state=0), **PLAIN, noise_variance=NOISE).fit(X, y)
+    model = FeatureGPRegressor(FourierFeatures(100, random_state=0), **PLAIN, noise_variance=NOISE, random_state=0)
+    model.fit(X, y)
     at, S = places(20), 4000
     mean, covariance = model.predict(at, return_cov=True, include_noise=include_noise)
     draws = model.sample_y(at, S, 0, include_noise=include_noise)
@@ -247,6 +254,7 @@ def test_what_cannot_be_done_is_said():
 def test_models_of_a_source_keep_no_points_to_draw_from(monkeypatch):
     X, y = training(1000)
     source = ArraySource(X, y, batch_size=300, sample_size=400)
-    model = LocalGPRegressor(**PLAIN, noise_variance=NOISE, spacing=1.5, radius=3.0, features=TaylorFeatures(8))
+    options = {"spacing": 1.5, "radius": 3.0, "features": TaylorFeatures(8), "random_state": 0}
+    model = LocalGPRegressor(**PLAIN, noise_variance=NOISE, **options)
     with pytest.raises(ValueError, match="keeps no training points, which samples need"):
         model.fit(source).sampler(3)

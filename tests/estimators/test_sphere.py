@@ -166,10 +166,12 @@ def test_parameters_and_data_that_do_not_fit():
 
 def test_more_data_later_and_model_files(local, tmp_path):
     X, y = places(200), field(places(200))
-    model = nf.LocalGPRegressor(metric="sphere", **GIVEN).fit(X[:150], y[:150]).partial_fit(X[150:], y[150:])
+    model = nf.LocalGPRegressor(metric="sphere", random_state=0, **GIVEN).fit(X[:150], y[:150])
+    model.partial_fit(X[150:], y[150:])
     whole = nf.ExactGPRegressor(metric="sphere", **GIVEN).fit(X, y)
     np.testing.assert_allclose(model.predict(X[:9] + 1), whole.predict(X[:9] + 1), atol=1e-7)
-    features = nf.FeatureGPRegressor(nf.FourierFeatures(200, random_state=0), metric="sphere", **GIVEN).fit(X, y)
+    waves = nf.FourierFeatures(200, random_state=0)
+    features = nf.FeatureGPRegressor(waves, metric="sphere", random_state=0, **GIVEN).fit(X, y)
     for before in (model, whole, features, local):
         nf.save(before, tmp_path / "m.nf")
         after = nf.load(tmp_path / "m.nf")

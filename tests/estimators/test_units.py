@@ -39,8 +39,8 @@ def test_estimates_on_a_bound_are_in_the_new_units(ard):
         nf.ExactGPRegressor,
         lambda **p: nf.LocalGPRegressor(**p, spacing=1.5, radius=4.0, features="kernel", random_state=0),
         lambda **p: nf.LocalGPRegressor(**p, random_state=0),
-        lambda **p: nf.FeatureGPRegressor(nf.FourierFeatures(40, random_state=0), **p),
-        lambda **p: nf.FeatureGPRegressor(nf.TaylorFeatures(5), **p),
+        lambda **p: nf.FeatureGPRegressor(nf.FourierFeatures(40, random_state=0), **p, random_state=0),
+        lambda **p: nf.FeatureGPRegressor(nf.TaylorFeatures(5), **p, random_state=0),
     ],
 )
 def test_predictions_stay_and_length_scales_change(make, length_scale):

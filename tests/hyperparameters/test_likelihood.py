@@ -94,7 +94,7 @@ def test_blocks_take_what_a_drift_spans_there():
     moved = Block.of(X, Y[1] + F @ [[3.0], [2.0], [1.0], [0.0]], None, drift=F)
     before, after = (stacked([each], False)[0](kernel, 0.2)[0] for each in (block, moved))
     assert_allclose(before, after)
-    many = Block.of(X, Y[1], None, drift=RNG.randn(23, 6))
+    many = Block.of(X, Y[1], None, drift=np.random.RandomState(1).randn(23, 6))
     assert many.drift is None  # too few points are left to say anything
 
 

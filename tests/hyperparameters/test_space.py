@@ -21,19 +21,19 @@ def quadratic(x):
 
 def test_lengths_of_the_data():
     grid = np.stack(np.meshgrid(np.arange(20.0), np.arange(20.0)), axis=-1).reshape(-1, 2)
-    lengths = Extents.of(grid, RNG)
+    lengths = Extents.of(grid, np.random.RandomState(0))
     assert lengths.spacing == lengths.least == 1
     assert_allclose(lengths.extent, 19 * np.sqrt(2))
     assert 8 < lengths.median < 12
 
 
 def test_duplicates_do_not_make_the_spacing_zero():
-    lengths = Extents.of(np.repeat(np.arange(5.0), 3)[:, None], RNG)
+    lengths = Extents.of(np.repeat(np.arange(5.0), 3)[:, None], np.random.RandomState(0))
     assert lengths.spacing == 1
 
 
 def test_many_duplicates_still_give_positive_lengths():
-    lengths = Extents.of(np.repeat([0.0, 2.0], 50)[:, None], RNG)
+    lengths = Extents.of(np.repeat([0.0, 2.0], 50)[:, None], np.random.RandomState(0))
     assert min(lengths.spacing, lengths.least, lengths.median) > 0
 
 

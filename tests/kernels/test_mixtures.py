@@ -67,7 +67,7 @@ def test_an_estimator_takes_the_parameters():
     test = rng.uniform(0, 5, (20, 1))
     expected = y.mean() + Matern(0.8, nu=1.5)(test, X) @ np.linalg.solve(K, y - y.mean())
     np.testing.assert_allclose(model.predict(test), expected, atol=0.01)
-    by_features = FeatureGPRegressor(FourierFeatures(300, random_state=0), **parameters).fit(X, y)
+    by_features = FeatureGPRegressor(FourierFeatures(300, random_state=0), **parameters, random_state=0).fit(X, y)
     np.testing.assert_allclose(by_features.predict(test), expected, atol=0.1)
     np.testing.assert_allclose(LocalGPRegressor(**parameters).fit(X, y).predict(test), expected, atol=0.01)
 

@@ -27,7 +27,7 @@ def by_one(data, places, count):
 @pytest.mark.parametrize(("noise", "precision"), [(0.1, 1e-5), (1e-4, 1e-9)])
 @pytest.mark.parametrize("count", [1, 37, 400, 900])
 def test_they_equal_those_of_single_processes(noise, precision, count):
-    data = TrainingSet.of(X, X[:, :1], np.full(len(X), noise) * RNG.uniform(1, 2, len(X)))
+    data = TrainingSet.of(X, X[:, :1], np.full(len(X), noise) * np.random.RandomState(1).uniform(1, 2, len(X)))
     found = nearest_variances(Plan(KERNEL, None, None, count=count), data, PLACES, 2)
     np.testing.assert_allclose(found, by_one(data, PLACES, count), atol=precision * (KERNEL.variance + noise))
 

@@ -24,7 +24,7 @@ pd = pytest.importorskip("pandas", reason="pandas is not installed")
 skops = pytest.importorskip("skops.io", reason="skops is not installed")
 
 RNG = np.random.default_rng(0)
-GIVEN = {"length_scale": 1.0, "signal_variance": 0.5, "noise_variance": 0.1}
+GIVEN = {"length_scale": 1.0, "signal_variance": 0.5, "noise_variance": 0.1, "random_state": 0}
 X = pd.DataFrame(RNG.uniform(0, 5, (120, 3)), columns=["east", "north", "age"])
 X["kind"] = RNG.choice(["flat", "house"], 120)
 Y = np.sin(X["east"]) + X["age"] + (X["kind"] == "flat") + 0.1 * RNG.standard_normal(120)
@@ -38,7 +38,7 @@ PARAMETERS = {"drift": {"drift": DRIFT}, "mean": {"mean": MEAN}, "both": {"drift
 
 
 def make(kind, **parameters):
-    given = {**GIVEN, "random_state": 0, "coordinates": ["east", "north"], **parameters}
+    given = {**GIVEN, "coordinates": ["east", "north"], **parameters}
     if kind == "feature":
         return nf.FeatureGPRegressor(nf.TaylorFeatures(8), **given)
     return nf.ExactGPRegressor(**given) if kind == "exact" else nf.LocalGPRegressor(**given, n_scales=1)

@@ -80,7 +80,7 @@ WAYS = {way.__name__: way for way in (shuffled, shifted, scaled, twice_the_colum
 
 MODELS = {
     "exact": lambda **given: nf.ExactGPRegressor(**given),
-    "feature": lambda **given: nf.FeatureGPRegressor(nf.FourierFeatures(60, random_state=0), **given),
+    "feature": lambda **given: nf.FeatureGPRegressor(nf.FourierFeatures(60, random_state=0), **given, random_state=0),
     "local": lambda **given: nf.LocalGPRegressor(**given, random_state=0),
     "cells": lambda **given: nf.LocalGPRegressor(**given, random_state=0),
 }

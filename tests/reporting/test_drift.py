@@ -56,7 +56,7 @@ def test_pages_have_coefficients_a_map_and_slices(model):
 
 def test_pages_have_the_effects_of_groups():
     effects = {"flat": 0.0, "house": 1.0, "villa": 2.0}
-    y = X["kind"].map(effects) + 0.1 * np.sin(2 * X["lon"]) + 0.05 * RNG.standard_normal(N)
+    y = X["kind"].map(effects) + 0.1 * np.sin(2 * X["lon"]) + 0.05 * np.random.default_rng(1).standard_normal(N)
     model = nf.ExactGPRegressor(**GIVEN, coordinates=["lon", "lat"], groups=["kind"]).fit(X, y)
     page = model.to_html(None, X, y)
     assert "Drift</h2>" in page

@@ -99,7 +99,7 @@ def test_a_column_with_the_name_of_an_answer_is_refused():
 
 def test_a_model_without_training_data_needs_axes():
     X = np.linspace(0, 3, 20)[:, None]
-    model = nf.FeatureGPRegressor(nf.TaylorFeatures(8), **FIXED).fit(X, X[:, 0])
+    model = nf.FeatureGPRegressor(nf.TaylorFeatures(8), **FIXED, random_state=0).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="does not keep its training data; give axes, with coordinates of 'x0'"):
         model.predict_grid()
     assert model.predict_grid({"x0": (0, 1)}, size=4)["mean"].shape == (4,)

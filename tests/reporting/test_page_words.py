@@ -15,7 +15,6 @@ from nearfield.reporting.page.svg import Scale
 
 pytestmark = pytest.mark.usefixtures("quick_pages")
 FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.04}
-RNG = np.random.default_rng(0)
 
 
 def test_coverage_is_off_where_chance_does_not_explain_it():
@@ -31,8 +30,8 @@ def test_coverage_is_off_where_chance_does_not_explain_it():
 
 
 def test_coverage_is_told_by_region_and_by_value():
-    n = 4000
-    places, noise = RNG.uniform(0, 1, (n, 2)), RNG.standard_normal(n)
+    rng, n = np.random.default_rng(0), 4000
+    places, noise = rng.uniform(0, 1, (n, 2)), rng.standard_normal(n)
     # Intervals are too narrow in the east, whatever is predicted there.
     y = noise * np.where(places[:, 0] > 0.75, 3.0, 1.0)
     held_out = LeftOut(y, PredictiveDistribution(places[:, 1], np.ones(n), np.ones(n), location=np.zeros(n)))
@@ -48,7 +47,7 @@ def test_coverage_is_told_by_region_and_by_value():
 
 
 def test_a_slope_of_the_histogram_is_a_bias():
-    y = RNG.standard_normal(4000)
+    y = np.random.default_rng(0).standard_normal(4000)
     assert bias_verdict(y) == ""
     assert "predictions are too low" in bias_verdict(y + 0.2)
     assert "predictions are too high" in bias_verdict(y - 0.2)
@@ -70,7 +69,8 @@ def test_labels_of_an_axis_differ(low, high):
 
 def test_coordinates_among_other_columns_have_a_map_and_slices():
     pd = pytest.importorskip("pandas")
-    X = pd.DataFrame({"rooms": RNG.integers(1, 6, 60), "lat": RNG.uniform(50, 52, 60), "lon": RNG.uniform(4, 7, 60)})
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"rooms": rng.integers(1, 6, 60), "lat": rng.uniform(50, 52, 60), "lon": rng.uniform(4, 7, 60)})
     y = X["rooms"] + np.sin(X["lon"])
     for metric in ("euclidean", "sphere"):
         given = {**FIXED, "length_scale": [2.0, 1.0, 1.0] if metric == "euclidean" else [100.0, 2.0]}
@@ -82,8 +82,9 @@ def test_coordinates_among_other_columns_have_a_map_and_slices():
 
 
 def test_a_score_that_is_off_is_coloured():
-    X = RNG.uniform(0, 5, (300, 1))
-    y = np.sin(X[:, 0]) + 0.6 * RNG.standard_normal(300)  # three times the noise that is given
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 5, (300, 1))
+    y = np.sin(X[:, 0]) + 0.6 * rng.standard_normal(300)  # three times the noise that is given
     model = nf.ExactGPRegressor(**FIXED).fit(X[:50], y[:50])
     page = nf.webpage.build(model, X[50:], y[50:])
     assert 'class="off"' in page

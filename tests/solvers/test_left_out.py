@@ -34,8 +34,9 @@ def test_kernel_space_equals_refits(rows):
 
 
 def test_feature_space_equals_refits():
-    features = RNG.standard_normal((7, 40))
-    precision = RNG.uniform(0.5, 2.0, 7)
+    rng = np.random.RandomState(1)
+    features = rng.standard_normal((7, 40))
+    precision = rng.uniform(0.5, 2.0, 7)
     targets = np.column_stack([Y, np.ones(40)])
     root = NOISE**-0.5
     whole = FeatureSpace.from_statistics(accumulate(features, Y, 1 / NOISE), precision)
@@ -49,7 +50,7 @@ def test_feature_space_equals_refits():
 
 
 def test_features_beside_a_process_equal_the_process_of_both():
-    features = RNG.standard_normal((40, 5))
+    features = np.random.RandomState(1).standard_normal((40, 5))
     C = KERNEL(X, X) + np.diag(NOISE)
     A = np.eye(5) + features.T @ np.linalg.solve(C, features)
     coefficients = np.linalg.solve(A, features.T @ np.linalg.solve(C, Y))

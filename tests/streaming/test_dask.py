@@ -31,6 +31,7 @@ PLANNED = {
     "spacing": 1.5,
     "radius": 2.5,
     "features": nf.TaylorFeatures(7),
+    "random_state": 0,
 }
 
 
@@ -100,7 +101,7 @@ def test_dask_models_equal_those_in_memory(make, scheduler, monkeypatch):
     monkeypatch.setattr(streaming, "PART_BYTES", 1 << 19)  # sums travel in several parts
     expected = in_memory().predict(places(), return_std=True)
     X, y, w = make(*make_data())
-    model = nf.LocalGPRegressor(**PLANNED, random_state=0).fit(DaskSource(X, y, w, sample_size=500))
+    model = nf.LocalGPRegressor(**PLANNED).fit(DaskSource(X, y, w, sample_size=500))
     assert model.report_.n_samples == 4000
     asked = pd.DataFrame(places(), columns=["u", "v"]) if make is as_frames else places()
     assert_close(model.predict(asked, return_std=True), expected)
@@ -114,7 +115,7 @@ def test_collections_are_recognised_without_a_source(cluster):
 
 @few_features
 def test_a_global_map(cluster):
-    given = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09}
+    given = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09, "random_state": 0}
     model, whole = (nf.FeatureGPRegressor(nf.FourierFeatures(80, random_state=0), **given) for _ in range(2))
     X, y, w = make_data()
     whole.fit(X, y, w)
@@ -193,7 +194,7 @@ def test_a_worker_killed_in_the_middle_costs_nothing_but_time(cluster, tmp_path)
     X, y, w = make_data()
     dX = da.from_array(X, chunks=(400, 2)).map_blocks(kill_in_third_pass, folder=str(tmp_path), dtype=float)
     source = DaskSource(dX, da.from_array(y, chunks=400), da.from_array(w, chunks=400), sample_size=500)
-    model = nf.LocalGPRegressor(**PLANNED, random_state=0).fit(source)
+    model = nf.LocalGPRegressor(**PLANNED).fit(source)
     pids = (tmp_path / "seen").read_text().split()
     assert len(pids) >= 4  # sample, centres, sums, and the sums again
     assert_close(model.predict(places(), return_std=True), in_memory().predict(places(), return_std=True))

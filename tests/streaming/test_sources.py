@@ -164,7 +164,8 @@ def test_a_source_of_ones_own_needs_little():
             for i in range(2):
                 yield np.arange(10.0)[:, None] + 10 * i, np.arange(10.0), None, f"stripe {i}"
 
-    model = nf.LocalGPRegressor(length_scale=3.0, signal_variance=1.0, noise_variance=0.1).fit(Stripes())
+    model = nf.LocalGPRegressor(length_scale=3.0, signal_variance=1.0, noise_variance=0.1, random_state=0)
+    model.fit(Stripes())
     assert list(model.feature_names_in_) == ["x"]
     assert model.predict(Stripes()).shape == (20,)
 
@@ -432,7 +433,7 @@ def test_bad_targets_of_predictions(tmp_path):
 
 
 def test_other_columns_than_those_fitted_are_refused(folder):
-    model = nf.LocalGPRegressor(length_scale=1.0, signal_variance=1.0, noise_variance=0.1)
+    model = nf.LocalGPRegressor(length_scale=1.0, signal_variance=1.0, noise_variance=0.1, random_state=0)
     model.fit(ParquetSource(folder, target="y", features=["u", "v"]))
     with pytest.raises(SourceError, match=r"has the columns v, u, but the model was fitted with u, v"):
         model.predict(ParquetSource(folder, features=["v", "u"]))

@@ -27,7 +27,7 @@ from ..warned import far_points, few_features
 
 pytestmark = far_points
 
-GIVEN = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09}
+GIVEN = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.09, "random_state": 0}
 TWO_SCALES = {"n_scales": 2, "length_scale": [1.0, 5.0], "signal_variance": [1.0, 2.0]}
 PLANNED = {**GIVEN, "spacing": 1.75, "radius": 3.5, "features": nf.TaylorFeatures(12)}
 
@@ -88,7 +88,7 @@ def test_streamed_models_equal_those_in_memory(options, weighted):
     options = {**PLANNED, **options}
     w = w if weighted else None
     model = nf.LocalGPRegressor(**options).fit(X, y, w)
-    streamed = nf.LocalGPRegressor(**options, random_state=0).fit(ArraySource(X, y, w, sample_size=500))
+    streamed = nf.LocalGPRegressor(**options).fit(ArraySource(X, y, w, sample_size=500))
     np.testing.assert_allclose(streamed.centers_, model.centers_, rtol=0, atol=1e-12)
     np.testing.assert_allclose(streamed.y_mean_, model.y_mean_, rtol=1e-13)
     assert_equal_models(streamed, model, places())
@@ -105,9 +105,7 @@ def test_sums_in_compiled_loops_give_the_same_models(d, width, monkeypatch):
     answers, made = [], []
     for least in (10**9, 0):
         monkeypatch.setattr(fast, "MIN_CENTERS", least)
-        model = nf.LocalGPRegressor(**options, random_state=0).fit(
-            ArraySource(X[:1500], y[:1500], w[:1500], sample_size=300)
-        )
+        model = nf.LocalGPRegressor(**options).fit(ArraySource(X[:1500], y[:1500], w[:1500], sample_size=300))
         model.partial_fit(ArraySource(X[1500:], y[1500:], w[1500:]))
         answers.append(model.predict(places(1000, d, width), return_std=True))
         made.append(model._predictor.state)
@@ -122,7 +120,7 @@ def test_sums_in_compiled_loops_give_the_same_models(d, width, monkeypatch):
 def test_copies_answer_the_same_and_go_on(monkeypatch):
     """Pickles hold stacks of arrays; those of earlier versions, a model for each place."""
     X, y, _ = make_data()
-    model = nf.LocalGPRegressor(**PLANNED, random_state=0).fit(ArraySource(X[:2000], y[:2000], sample_size=500))
+    model = nf.LocalGPRegressor(**PLANNED).fit(ArraySource(X[:2000], y[:2000], sample_size=500))
     again = pickle.loads(pickle.dumps(model))
     for kind in (StreamedPredictor, Finished):
         monkeypatch.setattr(kind, "__getstate__", lambda self: vars(self))
@@ -138,7 +136,7 @@ def test_copies_answer_the_same_and_go_on(monkeypatch):
 def test_both_sides_are_met():
     """The test above would say little if all centres were solved on one side."""
     X, y, _ = make_data()
-    streamed = nf.LocalGPRegressor(**PLANNED, random_state=0).fit(ArraySource(X, y, sample_size=500))
+    streamed = nf.LocalGPRegressor(**PLANNED).fit(ArraySource(X, y, sample_size=500))
     kinds = [type(model) for model in streamed._predictor.models]
     assert min(kinds.count(KernelSpace), kinds.count(MomentModel)) >= 10
     assert any(model is not None for model in streamed._predictor.opened)
@@ -149,14 +147,14 @@ def test_streamed_models_in_other_dimensions(d):
     X, y, _ = make_data(2000, d, 10.0)
     options = {**PLANNED, "features": nf.TaylorFeatures(6), "radius": 2.2, "spacing": 1.1}
     model = nf.LocalGPRegressor(**options).fit(X, y)
-    streamed = nf.LocalGPRegressor(**options, random_state=0).fit(ArraySource(X, y, sample_size=300))
+    streamed = nf.LocalGPRegressor(**options).fit(ArraySource(X, y, sample_size=300))
     assert_equal_models(streamed, model, places(1000, d, 10.0))
 
 
 def test_beyond_three_columns_centres_cover_every_row():
     X, y, _ = make_data(3000, 5, 4.0)
     options = {**GIVEN, "spacing": 2.0, "radius": 3.0, "features": nf.TaylorFeatures(2)}
-    streamed = nf.LocalGPRegressor(**options, random_state=0).fit(ArraySource(X, y, sample_size=100))
+    streamed = nf.LocalGPRegressor(**options).fit(ArraySource(X, y, sample_size=100))
     gaps = np.linalg.norm(X[:, None] - streamed.centers_, axis=2).min(axis=1)
     assert gaps.max() <= 2.0
     model = nf.LocalGPRegressor(**options, centers=streamed.centers_, open_centers=False).fit(X, y)
@@ -173,7 +171,7 @@ def test_several_targets():
 def test_the_paper_s_predictor_streams_too():
     X, y, _ = make_data(2000)
     centers = np.random.default_rng(0).uniform(0, 20, (10, 2))
-    make = lambda: nf.LocalGPRegressor.from_paper(60, centers=centers, **GIVEN, random_state=0)  # noqa: E731
+    make = lambda: nf.LocalGPRegressor.from_paper(60, centers=centers, **GIVEN)  # noqa: E731
     source = ArraySource(X, y, sample_size=len(X) - 1)  # the map is drawn from the sample
     streamed, model = make().fit(source), make().fit(X, y)
     assert streamed.predict(X[:50], return_std=True)[1].shape == (50,)
@@ -190,8 +188,8 @@ def test_a_single_centre():
 @pytest.mark.usefixtures("few_probes")
 def test_a_source_of_few_rows_is_fitted_in_memory():
     X, y, w = make_data(2000)
-    model = nf.LocalGPRegressor(**GIVEN, random_state=0).fit(X, y, w)
-    streamed = nf.LocalGPRegressor(**GIVEN, random_state=0).fit(ArraySource(X, y, w, batch_size=300))
+    model = nf.LocalGPRegressor(**GIVEN).fit(X, y, w)
+    streamed = nf.LocalGPRegressor(**GIVEN).fit(ArraySource(X, y, w, batch_size=300))
     assert streamed.report_.method == model.report_.method
     for a, b in zip(streamed.predict(X, return_std=True), model.predict(X, return_std=True), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -233,7 +231,7 @@ def test_several_scales_that_do_not_fit_into_memory_are_refused(monkeypatch):
     given = {"n_scales": 2, "length_scale": [1.0, 3.0], "signal_variance": [1.0, 1.0], "noise_variance": 0.1}
     monkeypatch.setattr("nearfield.common.memory.available", lambda: 2**10)
     with pytest.raises(MemoryError, match=r"several length scales .* With n_scales=1"):
-        nf.LocalGPRegressor(**given).fit(ArraySource(X, y, sample_size=500))
+        nf.LocalGPRegressor(**given, random_state=0).fit(ArraySource(X, y, sample_size=500))
 
 
 def test_centres_at_the_test_points_are_refused():
@@ -295,7 +293,7 @@ FORGETFUL = {
     "kernel space": lambda: nf.LocalGPRegressor(**{**PLANNED, "features": "kernel"}),
     "centres at test points": lambda: nf.LocalGPRegressor(**PLANNED, centers="test"),
     "nearest points": lambda: nf.LocalGPRegressor(**SEVERAL, random_state=0),
-    "all points": lambda: nf.LocalGPRegressor.from_paper(20, **GIVEN, random_state=0),
+    "all points": lambda: nf.LocalGPRegressor.from_paper(20, **GIVEN),
     "one map": lambda: feature_model(),
 }
 
@@ -363,7 +361,7 @@ def test_a_global_map_streams(monkeypatch):
 
 def test_a_global_map_learns_from_the_sample():
     X, y, _ = make_data()
-    streamed = feature_model(noise_variance=None, random_state=0).fit(ArraySource(X, y, sample_size=1000))
+    streamed = feature_model(noise_variance=None).fit(ArraySource(X, y, sample_size=1000))
     assert streamed.noise_variance_ == pytest.approx(0.09, rel=0.1)
     assert streamed.statistics_.n == len(X)
 
@@ -438,13 +436,13 @@ def test_blending_must_be_asked_for_before_the_fit():
 def test_too_few_rows(n):
     X, y, _ = make_data(100)
     with pytest.raises(SourceError, match=f"has {n} rows .*needs at least 2"):
-        nf.LocalGPRegressor().fit(ArraySource(X[:n], y[:n]))
+        nf.LocalGPRegressor(random_state=0).fit(ArraySource(X[:n], y[:n]))
 
 
 def test_one_row_is_enough_where_nothing_is_learnt():
     X, y, _ = make_data(100)
-    model = nf.LocalGPRegressor(**GIVEN, random_state=0).fit(ArraySource(X[:1], y[:1]))
-    same = nf.LocalGPRegressor(**GIVEN, random_state=0).fit(X[:1], y[:1])
+    model = nf.LocalGPRegressor(**GIVEN).fit(ArraySource(X[:1], y[:1]))
+    same = nf.LocalGPRegressor(**GIVEN).fit(X[:1], y[:1])
     for one, other in zip(model.predict(X, return_std=True), same.predict(X, return_std=True), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
 

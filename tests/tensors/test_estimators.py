@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 tensor_fit = pytest.importorskip("nearfield.tensors.fit")
 pytestmark = [far_points, few_features]
 
-FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1}
+FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "random_state": 0}
 TWO = {"length_scale": [1.0, 3.0], "signal_variance": [1.0, 1.0], "noise_variance": 0.1, "n_scales": 2}
 LOCAL = {"spacing": 2.0, "radius": 3.0, "features": nf.TaylorFeatures(9)}
 DEVICES = [
@@ -58,6 +58,7 @@ MODELS = {
         signal_variance=[1, 1],
         noise_variance=0.1,
         n_scales=2,
+        random_state=0,
     ),
     "local": nf.LocalGPRegressor(**FIXED, **LOCAL),
     "local, no correction": nf.LocalGPRegressor(**FIXED, **LOCAL, correction=False),
@@ -67,10 +68,8 @@ MODELS = {
     "farthest": nf.LocalGPRegressor(**FIXED, **LOCAL, centers="farthest"),
     "given": nf.LocalGPRegressor(**FIXED, **LOCAL, centers=np.array([[2.0, 2.0], [7.0, 6.0]])),
     "test": nf.LocalGPRegressor(**FIXED, **LOCAL, centers="test"),
-    "Maclaurin, local": nf.LocalGPRegressor(
-        **FIXED, **{**LOCAL, "features": nf.MaclaurinFeatures(30, random_state=0)}, random_state=0
-    ),
-    "paper": nf.LocalGPRegressor.from_paper(20, **FIXED, random_state=0),
+    "Maclaurin, local": nf.LocalGPRegressor(**FIXED, **{**LOCAL, "features": nf.MaclaurinFeatures(30, random_state=0)}),
+    "paper": nf.LocalGPRegressor.from_paper(20, **FIXED),
     "few points": nf.LocalGPRegressor(**FIXED),
 }
 
@@ -138,7 +137,7 @@ def test_several_scales_by_tolerance(scales):
 
 def test_the_tolerance_is_met_by_what_is_chosen():
     X, y, X_test = problem(n=2500, side=14.0)
-    expected, found = both(nf.LocalGPRegressor(**FIXED, tolerance=1e-2, random_state=0), X, y, X_test[:90])
+    expected, found = both(nf.LocalGPRegressor(**FIXED, tolerance=1e-2), X, y, X_test[:90])
     for a, b in zip(expected, found, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-9)
 
@@ -313,7 +312,7 @@ def test_a_saved_model_is_one_of_arrays(name, tmp_path):
 def test_blended_predictions_are_those_of_numpy(centers, open_centers):
     X, y, X_test = problem()
     X_test = np.concatenate([X_test, X_test + 3.0])  # beyond the data, too
-    options = {**FIXED, **LOCAL, "centers": centers, "open_centers": open_centers, "random_state": 0}
+    options = {**FIXED, **LOCAL, "centers": centers, "open_centers": open_centers}
     expected = nf.LocalGPRegressor(**options, blend=True).fit(X, y).predict(X_test, return_std=True)
     model = nf.LocalGPRegressor(**options, blend=True).fit(torch.as_tensor(X), torch.as_tensor(y))
     for tensor, array in zip(model.predict(torch.as_tensor(X_test), return_std=True), expected, strict=True):

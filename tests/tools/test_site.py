@@ -59,7 +59,7 @@ def test_every_parameter_has_a_line_of_its_own_with_the_default_of_the_signature
 @pytest.mark.parametrize("cls", REGRESSORS, ids=lambda cls: cls.__name__)
 def test_every_fitted_attribute_is_described(cls):
     X = np.random.default_rng(0).uniform(0, 3, (30, 2))
-    given = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1}
+    given = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "random_state": 0}
     first = [nf.FourierFeatures(300, random_state=0)] if cls is nf.FeatureGPRegressor else []
     model = cls(*first, **given).fit(X, X[:, 0])
     told = {entry.name: entry for entry in sections(cls)["attributes"]}

@@ -45,7 +45,12 @@ def is_whole(value: Any, minimum: int) -> bool:
 
 def check_random_state(random_state: Any) -> np.random.RandomState:
     """As in scikit-learn, but None is a new source of random numbers: NumPy's global one stays untouched."""
-    return np.random.RandomState() if random_state is None else utils.check_random_state(random_state)
+    return unseeded_random_state() if random_state is None else utils.check_random_state(random_state)
+
+
+def unseeded_random_state() -> np.random.RandomState:
+    """A new source of random numbers, which differ from run to run. The library has no other; its tests replace it."""
+    return np.random.RandomState()
 
 
 def spawn(random_state: Any, purpose: str) -> np.random.RandomState:
@@ -53,6 +58,8 @@ def spawn(random_state: Any, purpose: str) -> np.random.RandomState:
 
     The same integer and purpose give the same numbers. A RandomState gives a new seed at each call, None a fresh one.
     """
+    if random_state is None:
+        return unseeded_random_state()
     seed = check_random_state(random_state).randint(2**32, size=4, dtype=np.uint64)
     sequence = np.random.SeedSequence([*seed.tolist(), *purpose.encode()])
     return np.random.RandomState(np.random.MT19937(sequence))
