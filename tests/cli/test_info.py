@@ -40,8 +40,10 @@ def test_what_machines_read(runs, model):
     "gp",
     [
         nf.LocalGPRegressor(length_scale=1.0, signal_variance=1.0, noise_variance=0.1, random_state=0),
-        nf.FeatureGPRegressor(nf.FourierFeatures(20, random_state=0), length_scale=1.0, signal_variance=1.0),
-        nf.FeatureGPRegressor(nf.PolynomialSketch(20, random_state=0)),
+        nf.FeatureGPRegressor(
+            nf.FourierFeatures(20, random_state=0), length_scale=1.0, signal_variance=1.0, random_state=0
+        ),
+        nf.FeatureGPRegressor(nf.PolynomialSketch(20, random_state=0), random_state=0),
     ],
 )
 @few_features

@@ -45,7 +45,8 @@ def test_progress_on_standard_error(progress, capsys):
     X = np.random.default_rng(0).uniform(0, 5, (300, 2))
     source = ArraySource(X, X[:, 0], sample_size=100)
     given = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "spacing": 1.0, "radius": 2.0}
-    model = nf.LocalGPRegressor(**given, features=nf.TaylorFeatures(5), progress=progress).fit(source)
+    options = {"features": nf.TaylorFeatures(5), "random_state": 0}
+    model = nf.LocalGPRegressor(**given, **options, progress=progress).fit(source)
     model.predict(source)
     shown = [line.split()[0] for line in capsys.readouterr().err.splitlines()]
     assert shown == (["sample", "centres", "sums", "prediction"] if progress else [])

@@ -66,7 +66,7 @@ def test_places_are_drawn_by_their_seed(model):
 def test_several_targets():
     X, y = data(k=2)
     model, exact = (cls(**GIVEN).fit(X, y) for cls in (LocalGPRegressor, ExactGPRegressor))
-    found = model.certify(places(8))
+    found = model.certify(places(8), random_state=0)
     np.testing.assert_allclose(found.mean, exact.predict(found.X), atol=1e-6)
     assert found.mean_bound.shape == (8, 2)
     assert found.std.shape == found.divergences.shape == (8,)
@@ -143,11 +143,12 @@ def test_the_distance_of_features_is_right(n, tolerance):
 def test_enough_features_are_no_reason_to_warn(recwarn):
     X, y = data(400)
     FeatureGPRegressor(
-        FourierFeatures(3000, random_state=0), length_scale=2.0, signal_variance=1.0, noise_variance=0.1
+        FourierFeatures(3000, random_state=0), length_scale=2.0, signal_variance=1.0, noise_variance=0.1, random_state=0
     ).fit(X, y)
     assert not [w for w in recwarn if "nats" in str(w.message)]
 
 
+@pytest.mark.unseeded
 def test_the_draw_of_places_leaves_global_random_numbers_alone(model):
     before = np.random.get_state()  # noqa: NPY002
     first, second = (model.certify(places(400), n_probes=3).X for _ in range(2))

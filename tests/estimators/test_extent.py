@@ -16,7 +16,7 @@ Y = np.sin(X[:, 0])
 MODELS = {
     "exact": nf.ExactGPRegressor(**FIXED),
     "local": nf.LocalGPRegressor(**FIXED),
-    "features": nf.FeatureGPRegressor(nf.FourierFeatures(1500, random_state=0), **FIXED),
+    "features": nf.FeatureGPRegressor(nf.FourierFeatures(1500, random_state=0), **FIXED, random_state=0),
 }
 
 

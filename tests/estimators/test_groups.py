@@ -8,7 +8,7 @@ import nearfield as nf
 
 pd = pytest.importorskip("pandas", reason="pandas is not installed")
 
-GIVEN = {"length_scale": 1.0, "signal_variance": 0.5, "noise_variance": 0.05}
+GIVEN = {"length_scale": 1.0, "signal_variance": 0.5, "noise_variance": 0.05, "random_state": 0}
 RNG = np.random.default_rng(0)
 N, LEVELS = 260, 20
 DISTRICT = RNG.integers(0, LEVELS, N)

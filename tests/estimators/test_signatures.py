@@ -10,9 +10,9 @@ from nearfield.common.distribution import PredictiveDistribution
 from nearfield.estimators.samples import Sampler
 
 REGRESSORS = {
-    "exact": nf.ExactGPRegressor(),
-    "feature": nf.FeatureGPRegressor(nf.FourierFeatures(20, random_state=0)),
-    "local": nf.LocalGPRegressor(),
+    "exact": nf.ExactGPRegressor(random_state=0),
+    "feature": nf.FeatureGPRegressor(nf.FourierFeatures(20, random_state=0), random_state=0),
+    "local": nf.LocalGPRegressor(random_state=0),
 }
 every_regressor = pytest.mark.parametrize("name", REGRESSORS)
 OF_OBSERVATIONS = ("predict_distribution", "predict_interval", "predict_quantiles", "predict_above")

@@ -159,8 +159,9 @@ def test_pieces_features(problem, seed):
     cuts = np.sort(np.random.default_rng(seed).integers(2, n + 1, 3)) if n > 2 else []
     weights = np.ones(n) if problem.weights is None else problem.weights
     features = nf.FourierFeatures(n_components=30, random_state=0)
-    whole = nf.FeatureGPRegressor(features, **problem.hyperparameters).fit(problem.X, problem.y, weights)
-    pieces = nf.FeatureGPRegressor(features, **problem.hyperparameters)
+    fixed = {**problem.hyperparameters, "random_state": 0}
+    whole = nf.FeatureGPRegressor(features, **fixed).fit(problem.X, problem.y, weights)
+    pieces = nf.FeatureGPRegressor(features, **fixed)
     for part in np.split(np.arange(n), cuts):
         if len(part):
             pieces.partial_fit(problem.X[part], problem.y[part], weights[part])

@@ -50,7 +50,7 @@ ESTIMATORS = {
     "exact": lambda: nf.ExactGPRegressor(**GIVEN),
     "local": lambda: nf.LocalGPRegressor(**GIVEN, n_scales=1, tolerance=1e-4, random_state=0),
     "local, Taylor": lambda: nf.LocalGPRegressor(
-        **GIVEN, n_scales=1, features=nf.TaylorFeatures(degree=10), spacing=1.0, radius=4.0
+        **GIVEN, n_scales=1, features=nf.TaylorFeatures(degree=10), spacing=1.0, radius=4.0, random_state=0
     ),
 }
 
@@ -66,7 +66,8 @@ def test_on_draws_from_the_process(draws, name):
 def test_far_fewer_neighbours_than_needed_stay_honest(draws):
     """With the correction, a poor approximation is uncertain rather than wrong: it never promises too much."""
     X, _, y = draws
-    gp = nf.LocalGPRegressor(**GIVEN, n_scales=1, features=nf.TaylorFeatures(degree=2), spacing=1.0, radius=1.5)
+    options = {"features": nf.TaylorFeatures(degree=2), "spacing": 1.0, "radius": 1.5, "random_state": 0}
+    gp = nf.LocalGPRegressor(**GIVEN, n_scales=1, **options)
     mean, std = gp.fit(X[:N], y[:N]).predict(X[N:], return_std=True, include_noise=True)
     shares = shares_inside(y[N:], mean, std).mean(axis=1)
     assert np.all(shares > LEVELS - 0.01)
@@ -76,7 +77,7 @@ def test_features_on_draws_from_the_process(draws):
     """Features stand for the kernel only nearly: with 3000 of them, intervals hold to three hundredths."""
     X, _, y = draws
     features = nf.FourierFeatures(n_components=3000, sampling="orthogonal", random_state=0)
-    gp = nf.FeatureGPRegressor(features, **GIVEN).fit(X[:N], y[:N])
+    gp = nf.FeatureGPRegressor(features, **GIVEN, random_state=0).fit(X[:N], y[:N])
     shares = shares_inside(y[N:], *gp.predict(X[N:], return_std=True, include_noise=True)).mean(axis=1)
     np.testing.assert_allclose(shares, LEVELS, atol=0.03)
 
@@ -100,7 +101,8 @@ def test_the_mean_taken_out_of_the_targets_costs_little():
     """The same for the estimator, which takes their mean for a constant that is known."""
     rng = np.random.default_rng(1)
     X = rng.uniform(size=(1500, 2))
-    gp = nf.FeatureGPRegressor(nf.FourierFeatures(n_components=400, random_state=0), **GIVEN).fit(X, X[:, 0])
+    features = nf.FourierFeatures(n_components=400, random_state=0)
+    gp = nf.FeatureGPRegressor(features, **GIVEN, random_state=0).fit(X, X[:, 0])
     f = gp.feature_map_.transform(X) @ rng.standard_normal((400, 400))
     y = f + np.sqrt(GIVEN["noise_variance"]) * rng.standard_normal(f.shape)
     mean, std = gp.fit(X[:1200], y[:1200]).predict(X[1200:], return_std=True)

@@ -86,19 +86,25 @@ def surroundings():
     )
 
 
-def by_hand(**options):
+def by_hand(n_jobs=None):
     return nf.LocalGPRegressor(
-        **GIVEN, n_scales=1, features=nf.TaylorFeatures(degree=3), radius=1.5, spacing=1.0, **options
+        **GIVEN,
+        n_scales=1,
+        features=nf.TaylorFeatures(degree=3),
+        radius=1.5,
+        spacing=1.0,
+        random_state=0,
+        n_jobs=n_jobs,
     )
 
 
 ESTIMATORS = {
     "exact": lambda: nf.ExactGPRegressor(**GIVEN),
     "exact, learnt": lambda: nf.ExactGPRegressor(noise_variance=0.01, n_restarts=0, random_state=0),
-    "features": lambda: nf.FeatureGPRegressor(nf.FourierFeatures(n_components=20, random_state=0), **GIVEN),
+    "features": lambda: nf.FeatureGPRegressor(nf.FourierFeatures(20, random_state=0), **GIVEN, random_state=0),
     "local": lambda: nf.LocalGPRegressor(**GIVEN, n_scales=1, random_state=0, n_jobs=2),
     "local, one thread": lambda: nf.LocalGPRegressor(**GIVEN, n_scales=1, random_state=0, n_jobs=1),
-    "local by hand": lambda: by_hand(random_state=0, n_jobs=2),
+    "local by hand": lambda: by_hand(n_jobs=2),
 }
 TEST = data(9)[0]
 

@@ -68,7 +68,7 @@ def test_an_error_in_a_worker_reaches_the_caller(monkeypatch):
         raise RuntimeError(f"lost in {threading.current_thread().name}")
 
     gp = nf.LocalGPRegressor(
-        **GIVEN, n_scales=1, features=nf.TaylorFeatures(degree=12), radius=1.5, spacing=1.0, n_jobs=2
+        **GIVEN, n_scales=1, features=nf.TaylorFeatures(degree=12), radius=1.5, spacing=1.0, n_jobs=2, random_state=0
     ).fit(*data(0))
     before, limits = gp.predict(TEST), blas_threads()
     with monkeypatch.context() as patch:
@@ -112,6 +112,7 @@ def test_a_fork_keeps_a_limit_of_the_callers():
         assert set(pool.apply_async(blas_threads).get(timeout=120)) == {1}
 
 
+@pytest.mark.unseeded
 @few_features
 def test_what_is_the_callers_stays_as_it_is():
     np.random.seed(3)  # noqa: NPY002
@@ -134,6 +135,7 @@ def test_what_is_the_callers_stays_as_it_is():
     assert blas_threads() == limits
 
 
+@pytest.mark.unseeded
 def test_without_a_random_state_fits_differ():
     """None is new random numbers every time, though NumPy's global generator stands still."""
     X, _ = data(0, 20)

@@ -102,7 +102,7 @@ def test_notebooks_show_the_hyperparameters_of_models_without_a_report():
 
 def test_feature_maps_have_a_short_repr_and_reports_their_degree():
     given = {**FIXED, "spacing": 1.0, "radius": 4.0}
-    model = nf.LocalGPRegressor(**given, features=nf.TaylorFeatures(6)).fit(X, Y)
+    model = nf.LocalGPRegressor(**given, features=nf.TaylorFeatures(6), random_state=0).fit(X, Y)
     assert repr(model.feature_map_) == "LocalFeatures(Taylor of degree 6, 28 columns)"
     assert model.report_.degrees == (6,)
     assert "28 Taylor features of degree 6 each" in str(model.report_)

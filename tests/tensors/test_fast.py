@@ -115,7 +115,7 @@ def test_kernels_make_models_of_features_where_others_would_be_in_kernel_space()
     X = tensor(rng.uniform(0, 6, (120, 2)))
     y = torch.sin(2 * X[:, 0])
     given = {"length_scale": 1.0, "signal_variance": 1.3, "noise_variance": 0.05, "n_scales": 1}
-    model = nf.LocalGPRegressor(**given, spacing=1.6, radius=2.5, features=nf.TaylorFeatures(6))
+    model = nf.LocalGPRegressor(**given, spacing=1.6, radius=2.5, features=nf.TaylorFeatures(6), random_state=0)
     assert model.fit(X, y).report_.n_kernel_space == 0
     assert without(lambda: model.fit(X, y).report_.n_kernel_space) > 0
 
@@ -143,7 +143,7 @@ def test_a_compiler_that_fails_leaves_all_to_pytorch(monkeypatch, caplog):
     monkeypatch.setattr(fast, "_tables", lambda *_: failing_compiler())
     X = tensor(np.random.RandomState(3).uniform(0, 4, (100, 2)))
     options = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "n_scales": 1}
-    model = nf.LocalGPRegressor(**options, spacing=1.5, radius=2.5, features=nf.TaylorFeatures(6))
+    model = nf.LocalGPRegressor(**options, spacing=1.5, radius=2.5, features=nf.TaylorFeatures(6), random_state=0)
 
     def answers():
         return model.fit(X, X[:, 0]).predict(X)

@@ -38,7 +38,8 @@ def never() -> bool:
 def fourier(problem: Problem, sampling: str, D: int) -> Prediction:
     """One map of Fourier features."""
     features = FourierFeatures(D, sampling=sampling, random_state=problem.seed)
-    model = FeatureGPRegressor(features, **problem.hyperparameters.as_parameters(), n_jobs=1)
+    given = problem.hyperparameters.as_parameters()
+    model = FeatureGPRegressor(features, **given, n_jobs=1, random_state=problem.seed)
     return _predict(model, problem)
 
 

@@ -37,9 +37,13 @@ class Run:
 def methods(fixed: dict[str, Any], seed: int) -> dict[str, Any]:
     """Ten features each: Fourier, Taylor around zero, Taylor around every test point, and ours."""
     return {
-        "Fourier": FeatureGPRegressor(FourierFeatures(D, random_state=seed), n_jobs=1, **fixed),
-        "Maclaurin around zero": FeatureGPRegressor(TaylorFeatures(D - 1, center=None), n_jobs=1, **fixed),
-        "Maclaurin around the test points": LocalGPRegressor.from_paper(D, centers="test", n_jobs=1, **fixed),
+        "Fourier": FeatureGPRegressor(FourierFeatures(D, random_state=seed), n_jobs=1, random_state=seed, **fixed),
+        "Maclaurin around zero": FeatureGPRegressor(
+            TaylorFeatures(D - 1, center=None), n_jobs=1, random_state=seed, **fixed
+        ),
+        "Maclaurin around the test points": LocalGPRegressor.from_paper(
+            D, centers="test", n_jobs=1, random_state=seed, **fixed
+        ),
         "ours": LocalGPRegressor(
             n_scales=1, features=TaylorFeatures(D - 1), spacing=1.0, radius=3.0, n_jobs=1, random_state=seed, **fixed
         ),

@@ -30,7 +30,7 @@ def models(fixed: Hyperparameters, X: Floats, seed: int) -> dict[str, Any]:
     """The approximations of the figure, and ours."""
     given = {**fixed.as_parameters(), "n_jobs": 1}
     return {
-        "Fourier": FeatureGPRegressor(FourierFeatures(D, random_state=seed), **given),
+        "Fourier": FeatureGPRegressor(FourierFeatures(D, random_state=seed), random_state=seed, **given),
         "Maclaurin around the mean": LocalGPRegressor.from_paper(D, centers="mean", random_state=seed, **given),
         "Maclaurin around the test points": AroundTestPoints(D, random_state=seed, **given),
         "ours": LocalGPRegressor(n_scales=1, random_state=seed, **our_parameters(X / fixed.length_scale, D), **given),
