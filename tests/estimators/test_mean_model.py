@@ -229,6 +229,46 @@ def test_boosting_of_categories_with_missing_values(table, regressor):
         regressor(coordinates=["x", "y"], mean=LinearRegression()).fit(frame[["x", "y", "area"]], y)
 
 
+@pytest.mark.parametrize("dtype", [object, "category"])
+def test_words_are_categories_to_boosting_that_takes_these_by_the_type_of_a_column(table, dtype):
+    frame, y = table
+    frame.loc[::13, "heat"] = None
+    boosting = HistGradientBoostingRegressor(max_iter=20, categorical_features="from_dtype", random_state=0)
+    for mean in (boosting, TransformedTargetRegressor(boosting)):
+        model = nf.ExactGPRegressor(**GIVEN, coordinates=["x", "y"], mean=mean, random_state=0)
+        model.fit(frame.astype({"heat": dtype, "kind": dtype}), y)
+        by_hand = clone(mean).fit(frame.astype({"heat": "category", "kind": "category"}), y)
+        expected = by_hand.predict(frame.astype({"heat": "category", "kind": "category"}))
+        np.testing.assert_allclose(model.predict_parts(frame).drift.mean, expected + model.y_mean_)
+        np.testing.assert_allclose(model.predict(frame[:5]), model.predict(frame)[:5])
+
+
+def test_boosting_by_name_takes_words_missing_values_weights_and_several_targets(table, regressor):
+    frame, y = table
+    frame.loc[::7, "area"] = np.nan
+    frame.loc[::11, "kind"] = None
+    frame.loc[::13, "heat"] = None
+    targets, weights = np.column_stack([y, -2 * y]), np.random.default_rng(0).uniform(0.5, 2, N)
+    model = regressor(coordinates=["x", "y"], mean="boosting", random_state=0).fit(frame, targets, weights)
+    assert model.mean == "boosting"
+    assert model.score(frame, targets) > 0.8
+    alone = regressor(coordinates=["x", "y"], mean="boosting", random_state=0).fit(frame, y, weights)
+    np.testing.assert_allclose(alone.predict(frame[:9]), model.predict(frame[:9])[:, 0], rtol=1e-7)
+    rows = frame.astype(object).to_numpy()
+    of_rows = regressor(coordinates=[0, 2], mean="boosting", random_state=0).fit(rows, y, weights)
+    np.testing.assert_allclose(of_rows.predict(rows[:9]), alone.predict(frame[:9]), rtol=1e-7)
+    trees = alone.mean_[-1]
+    assert isinstance(trees, HistGradientBoostingRegressor)
+    assert trees.is_categorical_.sum() == 2  # kind and heat
+
+
+def test_boosting_by_name_takes_more_categories_than_trees_do():
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pd.DataFrame({"x": X[:, 0], "y": X[:, 1], "name": [f"n{i}" for i in range(N)]})
+    model = nf.ExactGPRegressor(**GIVEN, coordinates=["x", "y"], mean="boosting", random_state=0).fit(frame, Y)
+    assert np.isfinite(model.predict(frame[:5])).all()
+
+
 def test_model_files_know_types_and_missing_values(table, tmp_path):
     pytest.importorskip("skops", reason="skops is not installed")
     frame, y = table
@@ -259,8 +299,8 @@ def test_refusals(tmp_path):
         forgetful.predict(X[:3])
     with pytest.raises(ValueError, match="The mean model Forgetful predicts what is no finite number"):
         forgetful.predict(X[:4])
-    with pytest.raises(ValueError, match=r"'mean' parameter .* must be None or a regressor"):
-        nf.ExactGPRegressor(**GIVEN, mean="boosting").fit(X, Y)
+    with pytest.raises(ValueError, match=r"'mean' parameter .* must be None, 'boosting' or a regressor"):
+        nf.ExactGPRegressor(**GIVEN, mean="forest").fit(X, Y)
     with pytest.raises(ValueError, match=r"at least 10 samples to be cross-fitted. Got 6"):
         nf.ExactGPRegressor(**GIVEN, mean=LinearRegression()).fit(X[:6], Y[:6])
     forest = RandomForestRegressor(3, random_state=0)

@@ -26,6 +26,7 @@ from ..features.design import (
 )
 
 DEGREES = {"linear": 1, "quadratic": 2}
+BOOSTING = "boosting"  # stands for a mean model of gradient boosted trees
 MOST_LEVELS = 1000  # of a category
 MISSING = "(missing)"  # what no category is called, where that may be
 DTYPES = (
@@ -76,6 +77,11 @@ class Encoding:
     def levels_of(self, j: int) -> tuple[str, ...] | None:
         """Levels of a column of categories; None of one of numbers."""
         return self.levels.get(str(j))
+
+    @property
+    def categories(self) -> list[int]:
+        """Columns that hold categories."""
+        return sorted(map(int, self.levels))
 
     def encode(self, X: Any) -> Floats:
         """Numbers (m, n_columns) of a table or an array with as many columns."""
@@ -277,8 +283,11 @@ def roles_of(model: Any, X: Any, names: Sequence[str] | None) -> Roles:
         if not coordinates:
             raise ValueError(f"{describe(model, 'coordinates')} must name at least one column.")
     used, named, categories = coordinates, tuple[int, ...](), set[int]()
-    if model.mean is not None and (isinstance(model.mean, type) or not hasattr(model.mean, "predict")):
-        raise ValueError(f"{describe(model, 'mean')} must be None or a regressor of scikit-learn. Got {model.mean!r}.")
+    is_regressor = hasattr(model.mean, "predict") and not isinstance(model.mean, type)
+    if not (model.mean is None or is_regressor or (isinstance(model.mean, str) and model.mean == BOOSTING)):
+        raise ValueError(
+            f"{describe(model, 'mean')} must be None, {BOOSTING!r} or a regressor of scikit-learn. Got {model.mean!r}."
+        )
     if is_transformer(drift):
         used = everything
     elif not is_plain_drift(drift) and not _is_kind(drift):

@@ -19,7 +19,7 @@ from ..reporting.coefficients import DriftCoefficients
 from ..solvers.drift import Coefficients
 from .area_groups import Groups
 from .columns import UNSEEN, Roles, has_roles, is_transformer, roles_of, with_design
-from .mean_model import cross_fitted, predicted
+from .mean_model import boosting, cross_fitted, predicted
 from .twins import as_given
 
 SOURCES = "rows of a source or a Dask collection"
@@ -324,8 +324,11 @@ class WithDrift:
         From the second round on it is fitted to targets less what the process says of each row without it: so it is
         not asked to follow what varies in space, and the process not to follow what it made of that.
         """
-        n_rounds = check_integer(self, "mean_rounds", 1)
-        model, held_out = cross_fitted(self.mean, X, y, weights, spawn(self.random_state, "mean"))
+        n_rounds, mean = check_integer(self, "mean_rounds", 1), self.mean
+        if isinstance(mean, str):
+            assert self._roles is not None
+            mean = boosting(self._roles.encoding.categories, y.shape[1], spawn(self.random_state, "boosting"))
+        model, held_out = cross_fitted(mean, X, y, weights, spawn(self.random_state, "mean"))
         for number in range(1, n_rounds):
             # A geometry is columns by now, which say nothing of its coordinate reference system.
             process = clone(self).set_params(mean=None, mean_rounds=1, metric=self.metric_)  # type: ignore[attr-defined]
@@ -335,7 +338,7 @@ class WithDrift:
                 warnings.simplefilter("ignore")  # what there is to say is said of the last round
                 process.fit(X, (y - held_out)[:, 0] if self._single_target else y - held_out, weights)
             rest = y - process.loo_.mean.reshape(y.shape)
-            model, held_out = cross_fitted(self.mean, X, rest, weights, spawn(self.random_state, f"mean {number}"))
+            model, held_out = cross_fitted(mean, X, rest, weights, spawn(self.random_state, f"mean {number}"))
         return model, held_out
 
     def _mean_of(self, y: Array, weights: Array | None) -> Array:

@@ -79,11 +79,12 @@ class ExactGPRegressor(LearntJointNoise):
         `SplineTransformer` or a `ColumnTransformer`, gets all of X. Hyperparameters are then learnt by the restricted
         likelihood, and variances include the uncertainty of the coefficients. Columns may be coordinates and drift at
         once; those that are neither are not looked at.
-    mean : regressor or None, default=None
-        Any regressor of scikit-learn, such as `HistGradientBoostingRegressor`, as the mean of the process. It gets all
-        of X in the types that columns have, where values may be missing if it alone looks at them, and the weights if
-        it takes any. The process is one of its cross-fitted residuals, of rows that it was not fitted to in five folds,
-        so that its errors are in the variance; the mean of predictions is fitted to all rows.
+    mean : regressor, "boosting" or None, default=None
+        Any regressor of scikit-learn as the mean of the process; "boosting" stands for `HistGradientBoostingRegressor`
+        with words and categories encoded for it. It gets all of X in the types that columns have, where values may be
+        missing if it alone looks at them, and the weights if it takes any. The process is one of its cross-fitted
+        residuals, of rows that it was not fitted to in five folds, so that its errors are in the variance; the mean of
+        predictions is fitted to all rows.
     mean_rounds : int, default=1
         How often the mean model is fitted: first to the targets, and from the second time on to targets less what the
         process says of each row without it, so that each of the two is fitted to what the other leaves. Two or three

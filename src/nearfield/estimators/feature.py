@@ -85,8 +85,9 @@ class FeatureGPRegressor(FeatureFunctions):
     drift : None, "constant", "linear", "quadratic", names or numbers of columns, or transformer, default="constant"
         Mean of the process; see `ExactGPRegressor`. Its columns are further features, whose coefficients have a prior
         that says nothing. Of arrays and data frames.
-    mean : regressor or None, default=None
-        Any regressor of scikit-learn as the mean of the process, cross-fitted; see `ExactGPRegressor`.
+    mean : regressor, "boosting" or None, default=None
+        Any regressor of scikit-learn, or gradient boosting, as the mean of the process, cross-fitted; see
+        `ExactGPRegressor`.
     mean_rounds : int, default=1
         How often the mean model is fitted, from the second time on to targets less the process; see `ExactGPRegressor`.
     groups : names or numbers of columns, or None, default=None

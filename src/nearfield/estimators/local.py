@@ -78,8 +78,9 @@ class LocalGPRegressor(LearntNoise):
         Mean of the process: a constant that is taken out of the targets, zero (None), or columns with unknown
         coefficients, which may be categories, found by generalised least squares; see `ExactGPRegressor`. Of arrays
         and data frames. Hyperparameters are learnt by the restricted likelihood of blocks.
-    mean : regressor or None, default=None
-        Any regressor of scikit-learn as the mean of the process, cross-fitted; see `ExactGPRegressor`.
+    mean : regressor, "boosting" or None, default=None
+        Any regressor of scikit-learn, or gradient boosting, as the mean of the process, cross-fitted; see
+        `ExactGPRegressor`.
     mean_rounds : int, default=1
         How often the mean model is fitted, from the second time on to targets less the process; see `ExactGPRegressor`.
     groups : names or numbers of columns, or None, default=None

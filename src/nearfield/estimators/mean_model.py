@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.compose import TransformedTargetRegressor
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV
-from sklearn.pipeline import Pipeline
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import has_fit_parameter
 
 from ..common.types import Floats
@@ -18,6 +21,27 @@ from ..features.design import failed
 from ..reporting.numbers import counted
 
 N_FOLDS = 5
+MOST_CATEGORIES = 255  # of a column that trees of scikit-learn split by category; rarer ones are one
+
+
+def boosting(categories: list[int], n_targets: int, rng: np.random.RandomState) -> Any:
+    """Gradient boosted trees for columns of numbers and categories, in which values may be missing.
+
+    Parameters
+    ----------
+    categories : list of int
+        Columns that hold categories; those not seen by `fit` are taken for missing.
+    n_targets : int
+    rng : RandomState
+    """
+    numbered = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=MOST_CATEGORIES)
+    trees = HistGradientBoostingRegressor(
+        categorical_features=list(range(len(categories))), random_state=int(rng.randint(2**31))
+    )
+    return make_pipeline(
+        make_column_transformer((numbered, categories), remainder="passthrough"),
+        trees if n_targets == 1 else MultiOutputRegressor(trees),
+    )
 
 
 def cross_fitted(
@@ -68,11 +92,22 @@ def _name_of_weights(mean: Any) -> str | None:
     return "sample_weight" if has_fit_parameter(mean, "sample_weight") else None
 
 
+def _as_taken(mean: Any, X: Any) -> Any:
+    """A table as a regressor takes it: words become categories where categories are known by the type of a column."""
+    inner = mean
+    while isinstance(inner, TransformedTargetRegressor | GridSearchCV | RandomizedSearchCV | MultiOutputRegressor):
+        inner = inner.regressor if isinstance(inner, TransformedTargetRegressor) else inner.estimator
+    by_type = getattr(inner, "categorical_features", None)
+    if not hasattr(X, "astype") or not hasattr(X, "columns") or not isinstance(by_type, str) or by_type != "from_dtype":
+        return X
+    return X.astype({name: "category" for name in X.columns if X[name].dtype.kind not in "biuf"})
+
+
 def _fitted(mean: Any, X: Any, y: Floats, given: dict[str, Any]) -> Any:
     """A clone fitted to rows, with arguments of its `fit` by name."""
     model = clone(mean)
     try:
-        return model.fit(X, y[:, 0] if y.shape[1] == 1 else y, **given)
+        return model.fit(_as_taken(mean, X), y[:, 0] if y.shape[1] == 1 else y, **given)
     except Exception as error:
         raise failed("fit", "mean model", mean, error, X) from error
 
@@ -82,7 +117,7 @@ def predicted(model: Any, X: Any, n_targets: int) -> Floats:
     if len(X) == 0:
         return np.empty((0, n_targets))
     try:
-        values = np.asarray(model.predict(X), dtype=np.float64).reshape(len(X), n_targets)
+        values = np.asarray(model.predict(_as_taken(model, X)), dtype=np.float64).reshape(len(X), n_targets)
     except Exception as error:
         raise failed("predict", "mean model", model, error, X) from error
     if not np.isfinite(values).all():
