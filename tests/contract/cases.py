@@ -222,11 +222,11 @@ class Case:
     setup: Setup
     model: Any
 
-    @property
+    @cached_property
     def X(self) -> Any:
         return self.setup.X(self.setup.rows)
 
-    @property
+    @cached_property
     def X_new(self) -> Any:
         return self.setup.X(self.setup.new)
 
@@ -264,9 +264,13 @@ class Case:
         if self.kind != "feature":
             return gaussian(self.scales(length_scale), signal_variance)
         ratio = np.asarray(self.scales()) / np.asarray(self.scales(length_scale))
+        known: dict[bytes, Any] = {}  # the same points are asked for again and again
 
         def features(points: Any) -> Any:
-            return self.model.feature_map_.transform(self._seen(points) * ratio)
+            key = points.tobytes()
+            if key not in known:
+                known[key] = self.model.feature_map_.transform(self._seen(points) * ratio)
+            return known[key]
 
         return lambda A, B: (signal_variance / SIGNAL) * features(A) @ features(B).T
 

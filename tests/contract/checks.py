@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -692,17 +693,28 @@ def page(c: Case) -> None:
 # ---- copies and threads ----------------------------------------------------------------------------------------------
 
 
+@cache
+def answers(c: Case) -> tuple[Any, ...]:
+    """Of the model that copies are compared with."""
+    return all_answers(c, c.model)
+
+
+def all_answers(c: Case, model: Any) -> tuple[Any, ...]:
+    numbers = (
+        *model.predict(c.X_new, return_std=True),
+        *model.predict_interval(c.X_new),
+        model.sample_y(c.X_new, 2, random_state=1),
+    )
+    likelihood = outcome(lambda model: model.log_marginal_likelihood(), model)
+    return numbers, likelihood, str(getattr(model, "report_", "")), repr(model)
+
+
 def same_answers(c: Case, other: Any, limit: float = 0.0) -> None:
-    for name in ("predict", "predict_interval"):
-        given = {"return_std": True} if name == "predict" else {}
-        answers = [getattr(model, name)(c.X_new, **given) for model in (c.model, other)]
-        np.testing.assert_allclose(*answers, rtol=limit, atol=limit)
-    draws = [model.sample_y(c.X_new, 2, random_state=1) for model in (c.model, other)]
-    np.testing.assert_allclose(*draws, rtol=limit, atol=limit)
-    likelihoods = [outcome(lambda model: model.log_marginal_likelihood(), model) for model in (c.model, other)]
-    assert likelihoods[0] == likelihoods[1] or likelihoods[1] == pytest.approx(likelihoods[0], rel=limit)
-    assert str(getattr(other, "report_", "")) == str(getattr(c.model, "report_", ""))
-    assert repr(other) == repr(c.model)
+    (numbers, likelihood, *words), (other_numbers, other_likelihood, *other_words) = answers(c), all_answers(c, other)
+    for number, expected in zip(other_numbers, numbers, strict=True):
+        np.testing.assert_allclose(number, expected, rtol=limit, atol=limit)
+    assert likelihood == other_likelihood or other_likelihood == pytest.approx(likelihood, rel=limit)
+    assert other_words == words
 
 
 @promise()

@@ -138,7 +138,7 @@ def test_partial_fit_in_chunks_is_one_fit(feature_map, weighted, k):
 
 def test_partial_fit_keeps_hyperparameters_and_map():
     X, y, _ = problem(80)
-    gp = nf.FeatureGPRegressor(nf.FourierFeatures(64), random_state=0).partial_fit(X[:50], y[:50])
+    gp = nf.FeatureGPRegressor(nf.FourierFeatures(64, random_state=0), random_state=0).partial_fit(X[:50], y[:50])
     learnt, drawn = gp.length_scale_, gp.feature_map_
     gp.partial_fit(X[50:], y[50:])
     assert gp.length_scale_ == learnt
@@ -423,7 +423,7 @@ def test_other_transformers_with_our_parameters_get_them():
     K = Phi @ Phi.T + FIXED["noise_variance"] * np.eye(len(X))
     assert_allclose(gp.predict(X_test), Phi_test @ Phi.T @ np.linalg.solve(K, y - y.mean()) + y.mean(), atol=1e-8)
     two = nf.FeatureGPRegressor(
-        Waves(), length_scale=[0.5, 2.0], signal_variance=[1, 1], noise_variance=0.05, n_scales=2
+        Waves(), length_scale=[0.5, 2.0], signal_variance=[1, 1], noise_variance=0.05, n_scales=2, random_state=0
     )
     assert two.fit(X, y).predict(X_test).shape == (len(X_test),)
 
@@ -510,7 +510,7 @@ def test_no_points_to_predict():
 def test_bad_parameters_are_named(options, message):
     X, y, _ = problem()
     with pytest.raises(ValueError, match=message):
-        nf.FeatureGPRegressor(**{"feature_map": taylor(), **options}).fit(X, y)
+        nf.FeatureGPRegressor(**{"feature_map": taylor(), "random_state": 0, **options}).fit(X, y)
 
 
 def test_a_noise_of_zero_is_refused_for_other_transformers_too():
