@@ -41,12 +41,16 @@ def _draws_without_a_seed_fail():
 
 
 @pytest.fixture(autouse=True)
-def _every_test_starts_from_the_same_random_numbers(request):
-    np.random.seed(0)  # noqa: NPY002 (checks of scikit-learn draw from NumPy's global state)
+def _draws_without_a_seed_pass_where_a_test_says_so(request, _draws_without_a_seed_fail):
     with pytest.MonkeyPatch.context() as patch:
         if request.node.get_closest_marker("unseeded") is not None:
             patch.setattr("nearfield.common.validation.unseeded_random_state", np.random.RandomState)
         yield
+
+
+def pytest_runtest_setup():
+    """Start every test from the same state of NumPy's global generator, which checks of scikit-learn draw from."""
+    np.random.seed(0)  # noqa: NPY002
 
 
 def choose_by_few_probes(patch):

@@ -10,7 +10,7 @@ from scipy.stats import ortho_group
 
 import nearfield as nf
 
-from ..warned import far_points
+from ..warned import far_points, few_features
 from .problems import problems
 
 pytestmark = far_points
@@ -152,6 +152,7 @@ def test_a_weight_of_two_is_a_row_that_comes_twice(problem, seed):
     assert_same(one, other, problem)
 
 
+@few_features
 @given(problem=problems(**tame, length=(0.3, 5.0)), seed=seeds)
 def test_pieces_features(problem, seed):
     """`partial_fit` in pieces is `fit` on all."""

@@ -107,7 +107,7 @@ def test_feature_maps_have_a_short_repr_and_reports_their_degree():
     assert model.report_.degrees == (6,)
     assert "28 Taylor features of degree 6 each" in str(model.report_)
     two = {**given, "length_scale": [1.0, 3.0], "signal_variance": [0.5, 0.5], "n_scales": 2}
-    model = nf.LocalGPRegressor(**two, features=nf.TaylorFeatures(6)).fit(X, Y)
+    model = nf.LocalGPRegressor(**two, features=nf.TaylorFeatures(6), random_state=0).fit(X, Y)
     assert repr(model.feature_map_) == "LocalFeatures(Taylor of degree 6, 6, 56 columns)"
     model = nf.LocalGPRegressor(**given, features=nf.MaclaurinFeatures(32), random_state=0).fit(X, Y)
     assert repr(model.feature_map_) == "LocalFeatures(Maclaurin, 32 columns)"
