@@ -13,6 +13,7 @@ from scipy.special import ndtr, ndtri
 
 from .common.distribution import PredictiveDistribution, check_level
 from .common.types import Floats
+from .common.validation import refuse_masked
 
 Spread = ArrayLike | None
 Predicted = PredictiveDistribution | ArrayLike
@@ -157,6 +158,8 @@ def _with_variance(
 
 
 def _together(**arguments: ArrayLike) -> tuple[Floats, ...]:
+    for name, value in arguments.items():
+        refuse_masked(value, name)
     arrays = {name: np.asarray(value, dtype=np.float64) for name, value in arguments.items()}
     shapes = {array.shape for array in arrays.values()}
     if len(shapes) > 1:

@@ -22,6 +22,35 @@ def as_numbers(value: Any) -> NDArray[np.float64]:
     return np.array([np.nan])
 
 
+LARGEST_TARGET = 1e150
+"""Variances of targets beyond this, or that vary by less than its inverse, are no numbers in double precision."""
+
+
+def refuse_masked(values: Any, name: str, where: str = "") -> None:
+    """Refuse masked values, which NumPy would take for data."""
+    if not np.ma.is_masked(values):
+        return
+    mask = np.ma.getmaskarray(values)
+    n_rows = int(mask.reshape(len(mask), -1).any(axis=1).sum())
+    rows = f"~np.ma.getmaskarray({name}){'.any(axis=1)' if mask.ndim > 1 else ''}"
+    raise ValueError(
+        f"{where}Input {name} has masked values in {n_rows} of its {len(mask)} rows, which would be taken for data: "
+        f"keep the other rows, those of {rows}, in all arguments."
+    )
+
+
+def refuse_without_squares(y: NDArray[np.float64]) -> None:
+    """Refuse targets (n, k) whose variance overflows or underflows."""
+    largest, spread = float(np.max(np.abs(y), initial=0.0)), float(np.max(np.ptp(y, axis=0), initial=0.0))
+    if largest > LARGEST_TARGET or 0 < spread < 1 / LARGEST_TARGET:
+        size = largest if largest > LARGEST_TARGET else spread
+        what = "reaches" if largest > LARGEST_TARGET else "varies by"
+        raise ValueError(
+            f"Input y {what} {size:.3g}, the square of which is no number in double precision: divide y by {size:.0e}, "
+            "and multiply predictions by that."
+        )
+
+
 def without_na(values: Any) -> Any:
     """The same with NaN for pandas' NA, which is no number to NumPy; a data frame stays one."""
     if hasattr(values, "isna"):
@@ -134,6 +163,7 @@ def validated(estimator: object, X: Any, y: Any = "no_validation", **options: An
     """
     alone = isinstance(y, str) and y == "no_validation"
     refuse_times(estimator, X)
+    refuse_masked(X, "X")
     X, y = without_na(X), without_na(y)
     try:
         if alone:

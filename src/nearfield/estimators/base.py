@@ -30,6 +30,8 @@ from ..common.validation import (
     describe,
     is_whole,
     refuse_gaps,
+    refuse_masked,
+    refuse_without_squares,
     spawn,
     validated,
     without_na,
@@ -182,6 +184,8 @@ class GPRegressor(
             if not self._is_host_of_tensors:
                 return tensor_checks.training(self, X, y, sample_weight, reset)
             X, y, sample_weight = tensor_checks.training_on_host(self, X, y, sample_weight)
+        for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight)):
+            refuse_masked(values, name)
         X = without_geometry(self, X, reset)
         least = self._least_samples() if reset else 1
         options = {"dtype": np.float64, "multi_output": True, "y_numeric": True, "ensure_min_samples": least}
@@ -194,6 +198,7 @@ class GPRegressor(
             points, targets = check_X_y(points, y, estimator=self, ensure_all_finite="allow-nan", **options)
         else:
             points, targets = validated(self, X, y, reset=reset, **options)
+        refuse_without_squares(np.asarray(targets))
         if reset:
             self._single_target = targets.ndim == 1
         targets = targets.reshape(len(targets), -1).astype(np.float64, copy=False)
@@ -234,6 +239,7 @@ class GPRegressor(
 
     def _checked_rows(self, X: Any, **options: Any) -> Floats:
         """Rows (m, n_features) of a table or an array as numbers, in the columns that `fit` was given."""
+        refuse_masked(X, "X")
         if self._roles is not None:
             return self._encoded(X, reset=False)
         points: Floats = validated(self, X, dtype=np.float64, reset=False, **options)

@@ -46,19 +46,19 @@ def with_one_more(learned: Learned, objective: Objective, blocks: list[Block]) -
     if not 0 < extents.least <= extents.extent:  # all points are one
         return []
     lengths = np.geomspace(SHORT * extents.least, LONG * extents.extent, N_LENGTHS)
-    tiny = NEXT_TO_NONE * kernel.variance
-    candidates = _joined(kernel, lengths[:, None], np.full(N_LENGTHS, tiny))
+    candidates = _joined(kernel, lengths[:, None], np.full(N_LENGTHS, NEXT_TO_NONE * kernel.variance))
     try:
         gradient, F = objective.gradient_and_information(blocks, candidates, noise_variance)
     except np.linalg.LinAlgError:
         return []
-    # Logarithms of lengths, variances and noise: those of the components that are there, and the new variances.
+    # Logarithms of lengths, variances and noise: those of the components that are there. The new variances
+    # are shares of that of the others, whatever the unit of the targets.
     total = J + N_LENGTHS
     has_noise = bool(np.isnan(objective.space.given[-1]))
     old = np.array([*range(J), *range(total, total + J), *[2 * total] * has_noise])
     new = np.arange(total + J, 2 * total)
     units = np.ones(2 * total + 1)
-    units[new] = tiny
+    units[new] = NEXT_TO_NONE
     gradient, F = gradient / units, F / np.outer(units, units)
     others = F[np.ix_(old, old)]
     others += 1e-6 * np.trace(others) / len(old) * np.eye(len(old))
@@ -66,7 +66,7 @@ def with_one_more(learned: Learned, objective: Objective, blocks: list[Block]) -
     slopes = gradient[new] - response.T @ gradient[old]
     curvatures = np.diagonal(F)[new] - np.einsum("ij,ij->j", response, F[np.ix_(old, new)])
     best_variances = np.maximum(slopes, 0.0) / np.maximum(curvatures, 1e-300)
-    variances = np.minimum(best_variances, MOST_VARIANCE * kernel.variance)
+    variances = np.minimum(best_variances, MOST_VARIANCE)
     gains = slopes * variances - 0.5 * curvatures * variances**2
 
     def started(i: int) -> Further:
@@ -78,7 +78,7 @@ def with_one_more(learned: Learned, objective: Objective, blocks: list[Block]) -
             length_scales=kernel.length_scales * factors[:J, None],
             variances=kernel.variances * factors[J : 2 * J],
         )
-        more = _joined(moved, lengths[[i], None], variances[[i]])
+        more = _joined(moved, lengths[[i], None], variances[[i]] * kernel.variance)
         return Further(more, noise_variance * float(factors[-1]), float(gains[i]))
 
     around = np.concatenate([[-np.inf], gains, [-np.inf]])

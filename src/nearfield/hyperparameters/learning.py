@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..common.types import Booleans, Floats
 from ..common.warnings import warn
 from .blocks import Block, LearningData
-from .composite import finish, maximise_composite_likelihood, with_extents
+from .composite import finish, maximise_composite_likelihood, space_of, with_extents
 from .families import compare_families
 from .learned import Learned, OnBoundWarning, not_converged_message, on_bounds_message
 from .likelihood import feature_log_likelihood
@@ -74,8 +74,15 @@ def learn(data: LearningData, request: LearningRequest, rng: np.random.RandomSta
         learned = compare_families(data, request, lambda one: _learn_family(data, one, rng, work))
     learned = finish(learned, data, replace(request, family=learned.kernel.family), rng, work)
     learned = without_chance(learned, data, request)
+    n_free = 0 if fixed.is_complete else int(space_of(data, request, 1).free.sum())
     if request.progress is not None and not fixed.is_complete:
         request.progress("learning", 1.0, learned.log_likelihood)
+    if data.y.size <= n_free and (learned.on_bounds or not learned.converged):
+        warn(
+            f"{len(data.y)} samples do not determine the {n_free} hyperparameters that are to be learnt, so these are "
+            f"guesses: give more than {n_free} samples, or the hyperparameters."
+        )
+        return learned
     if request.is_one_kernel:
         _warn_of(learned, request)
         return learned

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..common.types import Floats, Integers
-from ..common.validation import column_at_fault
+from ..common.validation import column_at_fault, refuse_masked, refuse_without_squares
 from ..local.frame import Frame
 from ..local.neighbourhoods import TrainingSet
 
@@ -78,6 +78,7 @@ def check_batch(
         if targets.ndim not in (1, 2) or len(targets) != len(points):
             raise SourceError(f"{where}: y has shape {targets.shape}, but X has {len(points)} rows.")
         targets = targets[:, None] if targets.ndim == 1 else targets
+        refuse_without_squares(targets)
     elif with_y:
         raise SourceError(f"{where}: there are no targets, which a fit needs.")
     if weights is not None:
@@ -89,6 +90,7 @@ def check_batch(
 
 
 def _numbers(values: Any, name: str, where: str) -> Floats:
+    refuse_masked(values, name, f"{where}: ")
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
