@@ -122,6 +122,7 @@ def test_groups_alone_and_evaluated(sales, runs, fails, tmp_path):
         *fit, "--drift", "C(kind)", "--groups", "kind"
     )
     assert "has no column 'kint'. Did you mean 'kind'?" in fails(*fit, "--groups", "kint")
+    assert "Did you mean" not in fails(*fit, "--drift", "norths")  # north has a role already
     assert "--groups must name columns" in fails(*fit, "--groups", ",")
 
 

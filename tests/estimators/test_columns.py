@@ -164,6 +164,18 @@ def fit(X=X, y=Y, regressor=nf.ExactGPRegressor, **parameters):
     return regressor(**{**GIVEN, **ROLES, **parameters}).fit(X, y)
 
 
+def test_no_column_is_proposed_that_has_a_role_already():
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    table = pd.DataFrame(np.ones((20, 3)), columns=["easting_km", "northing_km", "depth"])
+    for roles in (
+        {"coordinates": ["easting_km", "northing_km", "northing"]},
+        {"coordinates": ["easting_km", "northing_km"], "drift": ["northing"]},
+    ):
+        with pytest.raises(ValueError, match=r"names column 'northing', which X does not have. It has") as refused:
+            nf.ExactGPRegressor(**GIVEN, **roles).fit(table, np.arange(20.0))
+        assert "Do you mean" not in str(refused.value)
+
+
 def test_names_that_are_not_there():
     with pytest.raises(ValueError, match=r"'drift' parameter .* names column 'aera'.* Do you mean 'area'"):
         fit(drift=["aera"])

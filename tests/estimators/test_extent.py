@@ -36,12 +36,26 @@ def test_nothing_is_said_of_points_at_the_edge():
     model.predict_grid({"x0": (0.0, 50.0), "x1": 42.0}, size=3)  # asked for by their coordinates
 
 
+def test_only_coordinates_can_be_swapped():
+    wide = np.column_stack([X, X[:, ::-1]])
+    for coordinates, places, is_hinted in (
+        ([0], wide[:, [1, 0, 2, 3]], False),
+        ([2], wide[:, [1, 0, 3, 2]], False),
+        ([0, 3], wide + np.array([40.0, 0, 0, 0]), False),
+        ([2, 3], wide[:, [0, 1, 3, 2]], True),
+    ):
+        model = nf.ExactGPRegressor(**FIXED, coordinates=coordinates).fit(wide, Y)
+        with pytest.warns(UserWarning, match="lie more than") as told:
+            model.predict(places)
+        assert ("coordinates swapped" in str(told[0].message)) == is_hinted
+
+
 def test_swapped_columns_are_recognised():
     model = nf.ExactGPRegressor(**FIXED).fit(X, Y)
-    with pytest.warns(UserWarning, match="With the first two columns swapped they would be inside"):
+    with pytest.warns(UserWarning, match="With the first two coordinates swapped they would be inside"):
         model.predict(X[:, ::-1])
     sphere = nf.ExactGPRegressor(metric="sphere", **{**FIXED, "length_scale": 100.0}).fit(X, Y)
-    with pytest.warns(UserWarning, match="60 of 60 points .* With the first two columns swapped"):
+    with pytest.warns(UserWarning, match="60 of 60 points .* With the first two coordinates swapped"):
         sphere.predict(X[:, ::-1])
 
 

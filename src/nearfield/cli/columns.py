@@ -193,7 +193,7 @@ def require_columns(table: Table, names: Sequence[str], where: str = "") -> None
         if name in table.columns:
             continue
         message = f"{table.name} has no column {name!r}{where}."
-        near = difflib.get_close_matches(name, table.columns, 1)
+        near = difflib.get_close_matches(name, [column for column in table.columns if column not in names], 1)
         if len(table.columns) == 1 and name in table.columns[0].split():
             message += " Its first line has blanks between names: put commas, semicolons or tabs there."
         elif near:

@@ -428,6 +428,13 @@ def _chosen(
     return tuple(numbers), categories
 
 
+def _named(model: Any) -> set[str]:
+    """Names of columns that have a role already, as the parameters of a model say them."""
+    given = [role for role in (model.coordinates, model.drift, model.groups) if isinstance(role, list | tuple)]
+    names = {item for role in given for item in role if isinstance(item, str)}
+    return names | {role for role in (model.coordinates, model.drift, model.groups) if isinstance(role, str)}
+
+
 def _column(model: Any, parameter: str, item: Any, names: Sequence[str] | None, n_columns: int) -> tuple[int, bool]:
     """Number of a column given by name or number, and whether it is to be a category."""
     opening = describe(model, parameter)
@@ -448,7 +455,7 @@ def _column(model: Any, parameter: str, item: Any, names: Sequence[str] | None, 
     inner = item[2:-1] if item.startswith("C(") and item.endswith(")") else None
     if inner is not None and inner in names:
         return list(names).index(inner), True
-    near = difflib.get_close_matches(item, names, 1)
+    near = difflib.get_close_matches(item, [name for name in names if name not in _named(model)], 1)
     hint = f" Do you mean {near[0]!r}?" if near else f" It has {_listed(list(names))}."
     raise ValueError(f"{opening} names column {item!r}, which X does not have.{hint}")
 

@@ -46,7 +46,7 @@ def outside_message(
     """Sentence about points outside: where the data are silent, or are extrapolated by a long length scale."""
     share = f"{n_outside} of {n} points lie" if n > 1 else "The point lies"
     where = f", the first of them in row {first}" if n > 1 else ""
-    hint = " With the first two columns swapped they would be inside: is that it?" if are_swapped else ""
+    hint = " With the first two coordinates swapped they would be inside: is that it?" if are_swapped else ""
     if not is_silent:
         wide = f"more than {BEYOND:g} times as far outside of the data as these extend"
         return f"{share} {wide}{where}: all that is said there is extrapolated.{hint}"
@@ -90,10 +90,11 @@ class Outside:
         self.n, self.n_outside = self.n + len(X), self.n_outside + int(outside.sum())
 
     def _inside_if_swapped(self, X: Any, outside: Booleans) -> bool:
-        rows = as_doubles(X)[outside]
-        if rows.shape[1] < 2 or self._box is None:
+        rows, places = as_doubles(X)[outside], self._model.coordinates_[:2]
+        if len(places) < 2 or self._box is None:
             return False
-        swapped = rows[:, [1, 0, *range(2, rows.shape[1])]]
+        swapped = rows.copy()
+        swapped[:, places] = rows[:, places[::-1]]
         return not are_outside(self._box, self._reach, self._model._inner(swapped)).any()
 
     def message(self, counted_from: int = 0) -> str | None:
