@@ -24,7 +24,9 @@ def check_answers(gp, problem):
     assert np.all(std >= 0)
     assert np.all(std**2 <= gp.kernel_.variance * (1 + ROUNDING))
     _, observed = gp.predict(problem.test, return_std=True, include_noise=True)
-    np.testing.assert_allclose(observed**2, std**2 + gp.noise_variance_, rtol=1e-12)
+    if gp.noise_model_.is_plain:
+        np.testing.assert_allclose(observed**2, std**2 + gp.noise_variance_, rtol=1e-12)
+    assert np.all(observed >= std)  # noise of local size or with outliers, where that was learnt
 
 
 def fitted(gp, problem):
@@ -56,5 +58,5 @@ def test_local(problem):
 @given(problem=problems(min_samples=2, max_samples=100))
 def test_local_learnt(problem):
     """Nothing given: hyperparameters and the number of scales are learnt."""
-    gp = nf.LocalGPRegressor(time_budget=5.0, n_restarts=0, random_state=0)
+    gp = nf.LocalGPRegressor(n_restarts=0, random_state=0)
     check_answers(fitted(gp, problem), problem)
