@@ -1,5 +1,6 @@
 import os
 import signal
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,7 @@ def places(n=1500):
     return np.random.default_rng(1).uniform(-5, 21, (n, 2))
 
 
+@cache
 def in_memory():
     return nf.LocalGPRegressor(**PLANNED).fit(*make_data())
 
