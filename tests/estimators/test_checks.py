@@ -6,10 +6,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import nearfield as nf
 
-from ..warned import far_points, few_features
+from ..warned import discrete_targets, far_points, few_features
 
 # The checks fit to toys.
-pytestmark = [far_points, few_features, pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")]
+pytestmark = [
+    discrete_targets,
+    far_points,
+    few_features,
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 FIXED = {"length_scale": 4.0, "signal_variance": 1.0, "noise_variance": 0.1, "random_state": 0}
 FOURIER = nf.FourierFeatures(32, random_state=0)

@@ -49,6 +49,7 @@ from ..solvers.kernel_space import KernelSpace
 from .areas import Aggregated
 from .columns import has_roles, with_design
 from .covariates import WithDrift
+from .discrete import warn_of_discrete
 from .extent import box_of, joined, warn_of_outside, warn_of_unlike_columns
 from .gradients import Sloping
 from .learnt import Learnt
@@ -140,6 +141,8 @@ class GPRegressor(
         Tensors stay what they are; all else becomes float64. Places on the earth become points of the sphere.
         """
         points, targets, weights = self._rows_with_roles(X, y, sample_weight, reset)
+        if reset and not is_tensor(targets):
+            warn_of_discrete(targets, getattr(self, "target", "identity") != "identity")
         if reset:
             self._sphere, self._rotation = sphere_for(self, self._places(points)), None
         self._check_degrees(points)

@@ -15,6 +15,7 @@ from ..streaming.batches import Batch, SourceError, row_in_words
 from ..streaming.on_earth import OnEarth
 from ..streaming.passes import Passes, Reduction, Sample, Sampled
 from ..streaming.source import Source
+from .discrete import warn_of_discrete
 from .places import sphere_for
 from .rotated import refuse_rows_of_rotated
 
@@ -46,6 +47,7 @@ def take_sample(model: GPRegressor, passes: Passes, rng: np.random.RandomState) 
     if passes.seen is not None:
         sampled = passes.run(sample, "sample")
     model._box = np.stack([sampled.low, sampled.high])
+    warn_of_discrete(sampled.rows.targets)
     return sampled
 
 
