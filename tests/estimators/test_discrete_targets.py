@@ -65,10 +65,11 @@ def test_tables_with_roles_are_told():
         1000.0 * RNG.integers(0, 4, N) + 500,
         np.full(N, 3.0),
         RNG.poisson(30, N).astype(float),
+        RNG.integers(0, 10, N).astype(float),
         np.rint(3 * np.sin(X[:, 0])),
         0.5 * RNG.integers(0, 4, N),
     ],
-    ids=["rounded", "large", "grades", "prices", "constant", "large counts", "signed", "halves"],
+    ids=["rounded", "large", "grades", "prices", "constant", "large counts", "grades from 0", "signed", "halves"],
 )
 def test_rounded_measurements_are_not_told(y):
     assert told(REGRESSORS["exact"], X, y) == []

@@ -8,7 +8,8 @@ from ..common.types import Floats
 from ..common.warnings import warn
 
 LEAST_ROWS = 20  # of which more than two values are expected of a measurement
-LARGEST_MEAN = 5.0  # of counts: beyond, a Poisson distribution is nearly normal (its skewness is below 0.45)
+LARGEST_MEAN = 5.0  # of counts: beyond, a Poisson distribution is nearly normal
+LEAST_SKEWNESS = LARGEST_MEAN**-0.5  # of a Poisson distribution with that mean; grades from 0 on have less
 NOT_NORMAL = "intervals, quantiles and the NLL are those of a normal target"
 
 
@@ -24,7 +25,7 @@ def warn_of_discrete(y: Floats, is_transformed: bool = False) -> None:
                 "GaussianProcessClassifier of scikit-learn."
             )
             return
-        if first == 0 < last and not is_transformed and column.mean() < LARGEST_MEAN and _are_whole(column):
+        if first == 0 < last and not is_transformed and _are_small_counts(column):
             warn(
                 f"y holds small counts, whole numbers from 0 with a mean of {column.mean():.2g}, but {NOT_NORMAL}, and "
                 "reach below 0: take target='sqrt' of LocalGPRegressor, or a model of counts, such as "
@@ -33,5 +34,8 @@ def warn_of_discrete(y: Floats, is_transformed: bool = False) -> None:
             return
 
 
-def _are_whole(column: Floats) -> bool:
-    return bool(np.all(column == np.rint(column)))
+def _are_small_counts(column: Floats) -> bool:
+    """Whether numbers (n,) are whole, and small and skewed as those of a Poisson distribution of small mean."""
+    mean, spread = column.mean(), column.std()
+    skewness = np.mean(((column - mean) / spread) ** 3)
+    return bool(mean < LARGEST_MEAN and skewness > LEAST_SKEWNESS and np.all(column == np.rint(column)))
