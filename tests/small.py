@@ -8,8 +8,12 @@ import pytest
 
 @contextmanager
 def exact_up_to(n: int) -> Iterator[None]:
-    """Take local models for more than so many points, where the library takes the exact process up to 1500."""
+    """Take local models for more than so many points, where the library would prefer the exact process."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("by_number", "by_radius", "in_memory"):
-            patch.setattr(f"nearfield.local.{module}.ALWAYS_EXACT_UP_TO", n)
+        patch.setattr("nearfield.local.exact_budget.is_preferred", lambda rows, *_: rows <= n)
         yield
+
+
+def exact_at_most(patch: pytest.MonkeyPatch, n: int) -> None:
+    """Take the exact process for more than so many points under no circumstances."""
+    patch.setattr("nearfield.local.exact_budget.affordable_up_to", lambda _: n)

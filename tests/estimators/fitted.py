@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from nearfield import ExactGPRegressor, LocalGPRegressor, MaclaurinFeatures, TaylorFeatures
-from nearfield.local import by_number, by_radius, choices, in_memory
+from nearfield.local import by_number, by_radius, in_memory
 
-from ..small import exact_up_to
+from ..small import exact_at_most, exact_up_to
 
 NOISE, SIDE = 0.05, 4.4
 PLAIN = {"length_scale": 0.7, "signal_variance": 1.3}
@@ -55,7 +55,7 @@ def local(name):
     """A local model of a kind, where the exact process is not there to fall back upon."""
     kernel, approximation = KINDS[name]
     with exact_up_to(0), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choices, "EXACT_FALLBACK_UP_TO", 0)
+        exact_at_most(patch, 0)
         patch.setattr(by_number, "NEIGHBOURHOODS", 24)
         patch.setattr(by_number, "PLACES", 64)
         for number in ("LEAST", "MOST", "GAPS"):

@@ -10,6 +10,8 @@ from nearfield import ExactGPRegressor, LocalGPRegressor, TaylorFeatures, metric
 from nearfield.local import by_number, by_radius
 from nearfield.sources import ArraySource
 
+from ..small import exact_at_most
+
 pytestmark = pytest.mark.usefixtures("few_probes")
 ONE = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.05, "n_scales": 1, "random_state": 0}
 TWO = {**ONE, "length_scale": [1.0, 12.0], "signal_variance": [0.5, 1.0], "n_scales": 2}
@@ -212,7 +214,7 @@ def test_data_taken_in_later_must_fit_into_memory(monkeypatch):
 @pytest.mark.filterwarnings("ignore:tolerance")
 def test_a_tolerance_out_of_reach_never_gives_a_worse_model(monkeypatch):
     """In many columns, beyond where the exact process can be afforded."""
-    monkeypatch.setattr("nearfield.local.choices.EXACT_FALLBACK_UP_TO", 1000)
+    exact_at_most(monkeypatch, 1000)
     monkeypatch.setattr(by_number, "MOST_POINTS", (400,))
     monkeypatch.setattr(by_number, "NEIGHBOURHOODS", 48)
     rng = np.random.RandomState(0)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from nearfield import ExactGPRegressor, LocalGPRegressor, load, metrics, save
-from nearfield.local import by_number, by_radius, choices, global_part, iteration
+from nearfield.local import by_number, by_radius, global_part, iteration
 
-from ..small import exact_up_to
+from ..small import exact_at_most, exact_up_to
 from ..warned import far_points
 
 WIDTH, RADIUS, NOISE = 10.0, 1.6, 0.05
@@ -28,7 +28,7 @@ TOLERANCES = [1e-2, 1e-3]
 def _no_way_out():
     """The exact process is not there to fall back upon."""
     with exact_up_to(500), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choices, "EXACT_FALLBACK_UP_TO", 0)
+        exact_at_most(patch, 0)
         patch.setattr(by_number, "NEIGHBOURHOODS", 24)
         patch.setattr(by_number, "PLACES", 64)
         patch.setattr(by_radius, "MOST", 48)

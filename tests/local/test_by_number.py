@@ -11,6 +11,8 @@ from nearfield.local.depth import fit_cells
 from nearfield.local.gaps import OUTLYING
 from nearfield.local.neighbourhoods import TrainingSet
 
+from ..small import exact_at_most
+
 KERNEL = Kernel(np.array([[1.0], [6.0]]), np.array([0.7, 1.5]))
 NOISE = 0.1
 N = 1600
@@ -36,7 +38,7 @@ def recorded(monkeypatch):
 
     monkeypatch.setattr(by_number.NumberSearch, "_neighbourhoods", make)
     monkeypatch.setattr(by_number, "NEIGHBOURHOODS", 10)
-    monkeypatch.setattr(choices, "EXACT_FALLBACK_UP_TO", 0)
+    exact_at_most(monkeypatch, 0)
     return sets
 
 
@@ -101,7 +103,7 @@ def test_a_figure_that_does_not_hold_leads_to_more_neighbours(recorded, monkeypa
 
 def test_variances_beside_an_exact_mean_are_far_closer_than_the_tolerance(monkeypatch):
     """And cells among the data take no more neighbours than were measured, but for a few."""
-    monkeypatch.setattr(choices, "EXACT_FALLBACK_UP_TO", 0)
+    exact_at_most(monkeypatch, 0)
     monkeypatch.setattr(by_number, "FEWER", 12)
     data, tolerance, rng = training(), 1e-4, np.random.RandomState(0)
     places = data.X[rng.choice(N, 60, replace=False)] + 0.05

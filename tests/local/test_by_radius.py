@@ -10,13 +10,14 @@ from nearfield.kernels import Kernel
 from nearfield.local import by_radius as tuning
 from nearfield.local import choices, iteration
 from nearfield.local.by_radius import choose
-from nearfield.local.choices import Request, exact_cost
+from nearfield.local.choices import Request
+from nearfield.local.exact_budget import exact_cost
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.local.one_center import NestedSubsets, OneCenterSearch
 from nearfield.local.plan import Plan
 from nearfield.local.probes import make_neighbourhoods
 
-from ..small import exact_up_to
+from ..small import exact_at_most, exact_up_to
 
 KERNEL = Kernel.gaussian(1.0)
 NOISE = 0.09
@@ -91,7 +92,8 @@ def test_one_centre_for_many_smooth_columns_keeps_the_promise_too():
     rng = np.random.RandomState(0)
     X = rng.uniform(0, 1.7, (N_TRAIN + N_TEST, 6))
     case = Case(X, draw(X, 0) + NOISE**0.5 * rng.standard_normal(len(X)))
-    model = LocalGPRegressor(**FIXED, tolerance=1e-2).fit(case.X, case.y)
+    with exact_up_to(0):
+        model = LocalGPRegressor(**FIXED, tolerance=1e-2).fit(case.X, case.y)
     truth = case.divergence(model)
     assert model.report_.n_centers == 1
     assert model.radius_ is None
@@ -214,7 +216,7 @@ def test_what_only_looks_good_where_it_was_chosen_is_given_up():
 @pytest.mark.usefixtures("few_probes")
 @pytest.mark.parametrize("n_exact", [0, 12_000])
 def test_a_choice_that_nothing_confirms(monkeypatch, n_exact):
-    monkeypatch.setattr(choices, "EXACT_FALLBACK_UP_TO", n_exact)
+    exact_at_most(monkeypatch, n_exact)
     recorder = Recorder(worsened=lambda neighbourhood: replace(neighbourhood, mean=neighbourhood.mean + 1.0))
     data = training_set(*synthetic(2000, 2, 12.0))
     choice = choose(KERNEL, data, Request(1e-2), 1, np.random.RandomState(0), worlds=recorder)
@@ -240,7 +242,8 @@ def test_one_centre_is_confirmed_on_other_subsets(monkeypatch):
     rng = np.random.RandomState(0)
     X = rng.uniform(0, 1.0, (1800, 5))
     data = training_set(X, np.sin(X.sum(axis=1)) + NOISE**0.5 * rng.standard_normal(1800))
-    choice = choose(KERNEL, data, Request(1e-2), 1, rng)
+    with exact_up_to(0):
+        choice = choose(KERNEL, data, Request(1e-2), 1, rng)
     assert len(made) >= 2
     ([last], rows) = made[-1]
     assert isinstance(last, NestedSubsets)
@@ -303,7 +306,7 @@ def test_what_neighbourhoods_cannot_do_an_exact_mean_does():
 
 @pytest.mark.usefixtures("few_probes")
 def test_a_tolerance_that_cannot_be_met_is_said_with_what_was_reached(monkeypatch):
-    monkeypatch.setattr(choices, "EXACT_FALLBACK_UP_TO", 1000)
+    exact_at_most(monkeypatch, 1000)
     monkeypatch.setattr(iteration, "MOST_PAIRS", 0)
     X, y = synthetic(1800, 3, 4.0)
     with pytest.warns(UserWarning, match="tolerance=1e-09 could not be met") as caught:

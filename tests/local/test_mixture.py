@@ -9,13 +9,13 @@ from sklearn.linear_model import Ridge
 import nearfield as nf
 from nearfield import metrics
 from nearfield.kernels import Kernel
-from nearfield.local import choices, in_memory
+from nearfield.local import in_memory
 from nearfield.local.frame import Frame
 from nearfield.local.mixture import ACCURACIES, refined
 from nearfield.local.neighbourhoods import TrainingSet
 from nearfield.solvers.kernel_space import KernelSpace
 
-from ..small import exact_up_to
+from ..small import exact_at_most, exact_up_to
 
 FAMILIES = ["matern12", "matern32", "matern52", "rational_quadratic"]
 WIDTH = 6.0
@@ -92,7 +92,7 @@ def test_a_mixture_follows_the_tolerance_and_its_share_is_known(family, noise, t
 @pytest.mark.usefixtures("few_probes")
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4])
 def test_the_report_counts_the_mixture(tolerance, monkeypatch, tmp_path):
-    monkeypatch.setattr(choices, "EXACT_FALLBACK_UP_TO", 0)
+    exact_at_most(monkeypatch, 0)
     given, X, y = problem("matern52", 1e-3, 600)
     with exact_up_to(0), pytest.MonkeyPatch.context() as patch:
         patch.setattr(in_memory.FramedArrays, "prefers_exact_mean", lambda *_: True)
@@ -133,7 +133,7 @@ def test_mixtures_serve_every_mean_and_several_targets(given, prefers_exact_mean
     at = np.column_stack([places(), level[1, :100]])[:, : X.shape[1]]
     y = y if n_targets == 1 else np.column_stack([y, 3 - 2 * y])
     expected = nf.ExactGPRegressor(**given).fit(X, y).predict(at, return_std=True, include_noise=True)
-    monkeypatch.setattr(choices, "EXACT_FALLBACK_UP_TO", 0)
+    exact_at_most(monkeypatch, 0)
     monkeypatch.setattr(in_memory.FramedArrays, "prefers_exact_mean", lambda *_: prefers_exact_mean)
     with exact_up_to(0):
         model = nf.LocalGPRegressor(**given, noise="constant", likelihood="gaussian").fit(X, y)

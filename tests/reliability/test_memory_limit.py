@@ -74,7 +74,7 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated():
         result = {
             "exact": outcome(lambda: nf.ExactGPRegressor(**given).fit(X, y)),
             "several scales": outcome(lambda: nf.ExactGPRegressor().set_params(length_scale=[0.1, 1.0], n_scales=2,
-                                      signal_variance=[1.0, 1.0], noise_variance=0.1).fit(X[:6000], y[:6000])),
+                                      signal_variance=[1.0, 1.0], noise_variance=0.1).fit(X[:7000], y[:7000])),
             "kernel space": outcome(lambda: kernel.fit(X, y)),
             "degree": outcome(lambda: taylor.fit(X, y)),
             "features": outcome(lambda: many.fit(X, y)),

@@ -138,3 +138,37 @@ def test_factors_of_another_shape_type_or_order_are_refused():
             linalg.solve_both(L, B)
         with pytest.raises(ValueError, match="factor"):
             linalg.solve_lower_rows(L, rows)
+
+
+# ---- large matrices, panel by panel ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 6, 7, 8, 20, 21])
+def test_panels_make_the_factor_of_the_whole_matrix(monkeypatch, n, dtype):
+    monkeypatch.setattr(linalg, "PANEL", 7)
+    A = positive_definite(n).astype(dtype).copy(order="F")
+    upper = np.triu(A, 1)
+    whole = np.linalg.cholesky(A.astype(np.float64))
+    assert linalg.cholesky_in_place(A)
+    assert_allclose(np.tril(A), whole, atol=1e-12 if dtype == np.float64 else 1e-5)
+    assert np.array_equal(np.triu(A, 1), upper)  # it is where the matrix is kept, should it have to be mended
+
+
+@pytest.mark.parametrize("bad", [0, 6, 7, 19])
+def test_panels_notice_what_is_not_positive_definite(monkeypatch, bad):
+    monkeypatch.setattr(linalg, "PANEL", 7)
+    A = positive_definite(20)
+    A[bad, bad] = -1.0
+    assert not linalg.cholesky_in_place(A.copy(order="F"))
+    A[bad, bad] = np.nan
+    assert not linalg.cholesky_in_place(A.copy(order="F"))
+
+
+@pytest.mark.parametrize("rows", [[], [0], [11], [3, 0, 11, 5, 5], list(range(12))])
+def test_diagonal_of_the_inverse(monkeypatch, rows):
+    monkeypatch.setattr(linalg, "SIDES", 4)
+    A = positive_definite(12)
+    L = np.linalg.cholesky(A).copy(order="F")
+    rows = np.array(rows, dtype=np.int64)
+    assert_allclose(linalg.inverse_diagonal(L, rows), np.diagonal(np.linalg.inv(A))[rows], rtol=1e-10)

@@ -179,15 +179,15 @@ class ExactGPRegressor(LearntJointNoise):
         """
         refuse_source(self, X)
         X, y, weights = self._validate_training(X, y, sample_weight)
-        fixed, n_scales = self._check_hyperparameters(X.shape[1])
+        fixed, _ = self._check_hyperparameters(X.shape[1])
         if fixed.noise_variance == 0:
             kept = indices_like(distinct_points(X, y, sample_weight), X)
             X, y, weights = X[kept], y[kept], None  # weights share out the noise, and there is none
             self._points = None if self._points is None else self._points[kept]
         n = len(X)
         memory.require(
-            # the factor and some chunks; while several Gaussians are summed, one more matrix; tensors are copied
-            X.dtype.itemsize * n * n * (3.2 if is_tensor(X) else 1.2 if n_scales == 1 else 2.2),
+            # the factor and some chunks; tensors are copied
+            X.dtype.itemsize * n * n * (3.2 if is_tensor(X) else 1.2),
             f"The exact Gaussian process of {n} samples",
             "LocalGPRegressor takes the same data in linear memory.",
             X.device,

@@ -21,7 +21,7 @@ from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from . import graded
-from .choices import ALWAYS_EXACT_UP_TO, Candidate, Choice, Request, Trial, without_measuring
+from .choices import Candidate, Choice, Request, Trial
 from .depth import Depth, contributions_of, fit_cells
 from .ensemble import runs_of
 from .gaps import MAX_COLUMNS
@@ -61,8 +61,6 @@ def choose(
 
     Probes are put into `kept`, where there is one, and found there when the same data are asked for something else.
     """
-    if len(data.X) <= ALWAYS_EXACT_UP_TO:
-        return without_measuring(kernel, len(data.X))
     return NumberSearch(kernel, data, request, n_jobs, rng, progress, kept=kept).choose(may_be_exact=True)
 
 

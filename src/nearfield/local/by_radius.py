@@ -19,7 +19,8 @@ from ..common.threads import few_threads, n_threads, thread_map
 from ..common.types import Booleans, Floats, Integers
 from ..features import taylor
 from ..kernels import Kernel
-from .choices import ALWAYS_EXACT_UP_TO, MEAN_PER_POINT, Candidate, Choice, Request, Trial, without_measuring
+from . import exact_budget
+from .choices import MEAN_PER_POINT, Candidate, Choice, Request, Trial, without_measuring
 from .expected import (
     DENSITY_WITHIN,
     DIGITS_AT_3,
@@ -75,7 +76,7 @@ def choose(
     """
     n = len(data.X) if n_samples is None else n_samples
     free = request.spacing is None and request.radius is None and request.features is None
-    if n <= ALWAYS_EXACT_UP_TO and free:
+    if free and exact_budget.is_preferred(n, data.X.shape[1], request.time_budget):
         return without_measuring(kernel, n)
     given = (kernel, data, request, n_jobs, rng, progress, n)
     radius = _reference_radius(request, kernel.variance / max(data.typical_noise, 1e-12 * kernel.variance))

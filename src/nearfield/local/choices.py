@@ -15,8 +15,6 @@ from .depth import Depth
 from .features import LocalFeatures
 from .plan import Plan
 
-ALWAYS_EXACT_UP_TO = 1500  # points: the exact process is as quick as any choice
-EXACT_FALLBACK_UP_TO = 12_000  # points: beyond, the exact process takes too long to be a way out
 MEAN_PER_POINT = 1e5  # operations of an exact mean by iteration, at the least
 CHEAPEST = "cheapest of those measured that meet the tolerance, with room for the error of measurement"
 CLOSEST = "closest of those measured"
@@ -160,6 +158,8 @@ class Request:
     onto : callable or None
         Brings points (n, d) to a surface that all data lie on.
     speeds : Speeds
+    time_budget : float
+        Seconds for the whole fit, of which the exact process may take a share: see `exact_budget`.
     """
 
     tolerance: float
@@ -174,6 +174,7 @@ class Request:
     places: Floats | None = None
     onto: Callable[[Floats], Floats] | None = None
     speeds: Speeds = SAME_SPEED
+    time_budget: float = 60.0
 
     @cached_property
     def limit(self) -> float:
@@ -182,7 +183,7 @@ class Request:
 
 
 def without_measuring(kernel: Kernel, n: int) -> Choice:
-    """The exact process for data so few that nothing is quicker."""
+    """The exact process for data so few that it is affordable."""
     return Choice(exact(kernel), 0.0, 0.0, True, f"{n} points are few enough for the exact Gaussian process")
 
 
@@ -195,8 +196,3 @@ def as_a_last_resort(kernel: Kernel, choice: Choice) -> Choice:
 def exact(kernel: Kernel) -> Candidate:
     """The exact Gaussian process: one centre, all points, kernel space."""
     return Candidate(np.inf, Plan(kernel, None, None), "exact")
-
-
-def exact_cost(n: float) -> float:
-    """Operations of the exact process with as many test points as training points."""
-    return n**3 / 3 + 2 * n**3

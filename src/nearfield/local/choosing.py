@@ -10,7 +10,7 @@ import numpy as np
 from ..common.types import Floats
 from ..common.warnings import warn
 from ..kernels import Kernel
-from . import by_number, by_radius, choices, gaps
+from . import by_number, by_radius, choices, exact_budget, gaps
 from .choices import SAME_SPEED, Candidate, Choice, Request, Speeds, no_limit
 from .neighbourhoods import TrainingSet
 from .plan import Plan
@@ -55,6 +55,7 @@ def choose(
         places,
         request.onto,
         speeds,
+        request.learning.time_budget,
     )
     given = (kernel, data, asked, request.n_jobs, rng, request.progress)
     if kernel.n_scales == 1 or not request.is_free:
@@ -63,7 +64,7 @@ def choose(
             return choice
         # Where space is wide and the scale is long, neither a few features nor all points within reach may do. What
         # the nearest would do is not easy to tell there either, since much of what matters is far away.
-        if len(data.X) <= choices.EXACT_FALLBACK_UP_TO and not exact_mean:
+        if len(data.X) <= exact_budget.affordable_up_to(asked.time_budget) and not exact_mean:
             return choices.as_a_last_resort(kernel, choice)
         nearest = by_number.choose(*given, kept)
         return nearest if nearest.divergence < choice.divergence else choice

@@ -64,8 +64,7 @@ def model_bytes(plan: Plan, data: TrainingSet, centers: Floats) -> tuple[float, 
         return 24.0 * max(features.n_components, least) ** 2, 8.0 * len(centers) * max(features.n_kept, least**2)
     sizes = np.full(len(centers), least) if plan.radius is None and least else data.counts(centers, plan.radius)
     squares = 8.0 * np.maximum(sizes, least).astype(np.float64) ** 2
-    copies = 1.2 if plan.kernel.n_scales == 1 else 2.2
-    return copies * float(np.max(squares, initial=0.0)), float(np.sum(squares))
+    return 1.2 * float(np.max(squares, initial=0.0)), float(np.sum(squares))
 
 
 def _fit_group(plan: Plan, data: TrainingSet, centers: Floats, near: list[Integers]) -> list[LocalModel]:

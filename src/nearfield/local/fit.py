@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from ..common.warnings import warn
 from ..hyperparameters.learning import Learned, LearningRequest
 from ..reporting.report import Report
 from ..solvers.drift import Coefficients
-from . import choices, graded, mixture
+from . import choices, exact_budget, graded, mixture
 from .centers import Placement
 from .choices import Candidate, Choice, exact
 from .drift import find_coefficients
@@ -80,10 +80,7 @@ class FramedData(Protocol):
 
     @property
     def for_mixtures(self) -> TrainingSet | None:
-        """Samples that tell how many Gaussians another kernel takes; None where the exact process needs none of them.
-
-        None also where they are not at hand.
-        """
+        """Samples that tell how many Gaussians another kernel takes; None where they are not at hand."""
 
     def split(self, request: LocalRequest, rng: Random) -> FramedData:
         """The same with the long scales set apart, where there are any."""
@@ -338,45 +335,27 @@ class FittedLocal:
         )
 
 
+class _Chosen(NamedTuple):
+    """How the exact process is approximated, or that it is not."""
+
+    frame: Frame
+    framed: FramedData
+    choice: Choice
+    exact_mean: ExactMean | None = None
+
+
 def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clock: Clock | None = None) -> FittedLocal:
     """Learn, choose, place, make models, and say what was done; `rngs` are for the first three."""
     clock = clock or Clock()
     learned = data.learn(request.learning, rngs[0])
     clock.lap("learning")
-    frame, of_kernel = Frame.of(learned.kernel, learned.noise_variance, data.mean), 0.0
-    framed = data.in_frame(frame)
-    samples = framed.for_mixtures if learned.kernel.family != "gaussian" and request.is_free else None
-    if samples is not None:
-        frame, of_kernel = mixture.refined(learned.kernel, frame, samples, request.tolerance, not data.n_drift)
-        framed = data.in_frame(frame)
-        clock.lap("kernel")
-    framed = framed.split(request, rngs[1])
-    if framed.part is not None:
-        clock.lap("long scales")
-    exact_mean = framed.solve_mean(request, rngs[1]) if framed.prefers_exact_mean(request) else None
-    if exact_mean is not None:
-        clock.lap("iteration")
-    choice = framed.choose(request, rngs[1], exact_mean=exact_mean is not None)
-    clock.lap("tuning")
-    if exact_mean is None and not choice.met:
-        exact_mean = framed.solve_mean(request, rngs[1])
-        clock.lap("iteration")
-        if exact_mean is not None:
-            choice = framed.choose(request, rngs[1], exact_mean=True)
-            clock.lap("tuning of variances")
-    if exact_mean is not None:
-        choice = replace(choice, of_mean=exact_mean.divergence)
-    choice = replace(choice, of_kernel=of_kernel)
-    if choice.of_mean + choice.of_kernel > 0:
-        choice = replace(choice, met=choice.met and choice.whole_divergence <= request.tolerance)
-    if not choice.met and request.is_free and framed.n_in_memory <= choices.EXACT_FALLBACK_UP_TO:
-        choice = choices.as_a_last_resort(frame.kernel, choice)
-    if request.progress is not None and choice.trials:
-        request.progress("tuning", 1.0, choice.divergence)
-    if request.is_free and choice.candidate.plan.is_exact:  # then it is so in everything
-        frame = frame.with_kernel(learned.kernel)
-        framed, exact_mean = data.in_frame(frame), None
-        choice = replace(choice, candidate=exact(frame.kernel), of_mean=0.0, of_kernel=0.0)
+    frame = Frame.of(learned.kernel, learned.noise_variance, data.mean)
+    framed, budget = data.in_frame(frame), request.learning.time_budget
+    if request.is_free and exact_budget.is_preferred(framed.n_in_memory, data.n_features, budget):
+        chosen = _exactly(data, learned, frame, choices.without_measuring(learned.kernel, int(framed.n_in_memory)))
+    else:
+        chosen = _approximation(data, request, learned, frame, rngs[1], clock)
+    framed, choice, exact_mean = chosen.framed, chosen.choice, chosen.exact_mean
     placement, covered = framed.place(request, choice, rngs[2])
     clock.lap("centres")
     predictor = framed.fit(request, choice.candidate, placement)
@@ -385,7 +364,7 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
     _warn(request, choice, covered)
     fitted = FittedLocal(
         learned,
-        frame,
+        chosen.frame,
         data.mean,
         data.weight,
         spacing,
@@ -398,6 +377,52 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
         fitted = replace(fitted, drift=fitted.found_coefficients(data.n_drift)).with_group_variances(data.groups)
         clock.lap("drift")
     return fitted
+
+
+def _approximation(
+    data: TrainingData, request: LocalRequest, learned: Learned, frame: Frame, rng: Random, clock: Clock
+) -> _Chosen:
+    """The cheapest approximation that is close enough, or the exact process where none is and it is affordable."""
+    framed, of_kernel = data.in_frame(frame), 0.0
+    samples = framed.for_mixtures if learned.kernel.family != "gaussian" and request.is_free else None
+    if samples is not None:
+        frame, of_kernel = mixture.refined(learned.kernel, frame, samples, request.tolerance, not data.n_drift)
+        framed = data.in_frame(frame)
+        clock.lap("kernel")
+    framed = framed.split(request, rng)
+    if framed.part is not None:
+        clock.lap("long scales")
+    exact_mean = framed.solve_mean(request, rng) if framed.prefers_exact_mean(request) else None
+    if exact_mean is not None:
+        clock.lap("iteration")
+    choice = framed.choose(request, rng, exact_mean=exact_mean is not None)
+    clock.lap("tuning")
+    if exact_mean is None and not choice.met:
+        exact_mean = framed.solve_mean(request, rng)
+        clock.lap("iteration")
+        if exact_mean is not None:
+            choice = framed.choose(request, rng, exact_mean=True)
+            clock.lap("tuning of variances")
+    if exact_mean is not None:
+        choice = replace(choice, of_mean=exact_mean.divergence)
+    choice = replace(choice, of_kernel=of_kernel)
+    if choice.of_mean + choice.of_kernel > 0:
+        choice = replace(choice, met=choice.met and choice.whole_divergence <= request.tolerance)
+    affordable = exact_budget.affordable_up_to(request.learning.time_budget)
+    if not choice.met and request.is_free and framed.n_in_memory <= affordable:
+        choice = choices.as_a_last_resort(frame.kernel, choice)
+    if request.progress is not None and choice.trials:
+        request.progress("tuning", 1.0, choice.divergence)
+    if not (request.is_free and choice.candidate.plan.is_exact):
+        return _Chosen(frame, framed, choice, exact_mean)
+    return _exactly(data, learned, frame, choice)
+
+
+def _exactly(data: TrainingData, learned: Learned, frame: Frame, choice: Choice) -> _Chosen:
+    """The exact process, with the kernel itself where a mixture of Gaussians stood for it."""
+    frame = frame.with_kernel(learned.kernel)
+    choice = replace(choice, candidate=exact(frame.kernel), of_mean=0.0, of_kernel=0.0)
+    return _Chosen(frame, data.in_frame(frame), choice)
 
 
 def _is_measured(request: LocalRequest, choice: Choice, covered: float) -> bool:

@@ -13,10 +13,10 @@ from ..common.arrays import weighted_mean
 from ..common.types import Floats
 from ..hyperparameters.learning import Learned, LearningRequest, learn_hyperparameters
 from ..kernels import Kernel
-from . import choices, choosing, placing
+from . import choosing, exact_budget, placing
 from .cells import MAX_COLUMNS
 from .centers import Placement
-from .choices import ALWAYS_EXACT_UP_TO, SAME_SPEED, Candidate, Choice, Speeds, no_limit
+from .choices import SAME_SPEED, Candidate, Choice, Speeds, no_limit
 from .engine import RaggedEngine
 from .expected import expected_cost
 from .frame import Frame
@@ -120,7 +120,7 @@ class FramedArrays:
     @property
     def for_mixtures(self) -> TrainingSet | None:
         """See `FramedData`."""
-        return self.data if len(self.data.X) > ALWAYS_EXACT_UP_TO else None
+        return self.data
 
     @property
     def n_in_memory(self) -> float:
@@ -130,7 +130,7 @@ class FramedArrays:
     def split(self, request: LocalRequest, rng: np.random.RandomState) -> FramedArrays:
         """See `FramedData`."""
         data, kernel = self.data, self.frame.kernel
-        if not request.is_free or len(data.X) <= ALWAYS_EXACT_UP_TO:
+        if not request.is_free:
             return self
         onto = None if request.onto is None else self.frame.in_length_scales(request.onto)
         return replace(self, part=fit_global_part(kernel, data, request.tolerance, rng, request.n_jobs, onto))
@@ -138,7 +138,7 @@ class FramedArrays:
     def prefers_exact_mean(self, request: LocalRequest) -> bool:
         """See `FramedData`."""
         n = len(self.data.X)
-        if not request.is_free or n <= ALWAYS_EXACT_UP_TO:
+        if not request.is_free:
             return False
         if self.kernel.n_scales > 1:
             return self._cost_of_mean < NEIGHBOURS_COST * n
@@ -175,7 +175,7 @@ class FramedArrays:
 
     def choose(self, request: LocalRequest, rng: np.random.RandomState, exact_mean: bool) -> Choice:
         """See `FramedData`."""
-        few = len(self.data.X) <= choices.EXACT_FALLBACK_UP_TO
+        few = len(self.data.X) <= exact_budget.affordable_up_to(request.learning.time_budget)
         limit_of = no_limit
         if (
             not exact_mean

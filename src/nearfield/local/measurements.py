@@ -16,8 +16,9 @@ import numpy as np
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
-from . import choices
-from .choices import CHEAPEST, CLOSEST, Candidate, Choice, Request, Trial, exact, exact_cost
+from . import exact_budget
+from .choices import CHEAPEST, CLOSEST, Candidate, Choice, Request, Trial, exact
+from .exact_budget import exact_cost
 from .gaps import OUTLYING, Places
 from .neighbourhoods import MANY, TrainingSet
 
@@ -153,7 +154,8 @@ class Measurements:
     def choose(self, may_be_exact: bool) -> Choice:
         """Cheapest candidate that meets the tolerance, or the exact process where it may be and is cheaper."""
         n = self.n_samples
-        may_be_exact = may_be_exact and n <= choices.EXACT_FALLBACK_UP_TO and not self.request.exact_mean
+        may_be_exact = may_be_exact and not self.request.exact_mean
+        may_be_exact = may_be_exact and n <= exact_budget.affordable_up_to(self.request.time_budget)
         may_be_exact = may_be_exact and exact_cost(n) <= self.request.limit
         best = self.search()
         n_probes = _count(self.probed)

@@ -11,8 +11,9 @@ import numpy as np
 from ..common.types import Floats, Integers
 from ..features import maclaurin
 from ..kernels import Kernel
-from . import choices
-from .choices import Candidate, Trial, exact_cost
+from . import exact_budget
+from .choices import Candidate, Trial
+from .exact_budget import exact_cost
 from .features import LocalFeatures
 from .measurements import Measurements
 from .neighbourhoods import TrainingSet
@@ -86,7 +87,7 @@ class OneCenterSearch(Measurements):
             if trial.divergence > self.request.tolerance * 10.0 ** np.log2(MACLAURIN_COLUMNS[-1] / self.n_columns):
                 # Out of reach at the best rate ever seen, a tenth per doubling. What is not met is at least
                 # approached, if not by the exact process.
-                limit = choices.EXACT_FALLBACK_UP_TO
+                limit = exact_budget.affordable_up_to(self.request.time_budget)
                 affordable = [c for c in self._columns() if one_center_cost(n, c) <= exact_cost(limit)]
                 if n > limit and affordable:
                     self.measure(self._candidate(affordable[-1]))

@@ -105,6 +105,7 @@ def summarise_report(report: Report) -> Summary:
             *_host(report),
             ("centres", _centres(report)),
             ("neighbourhoods", _neighbourhoods(report)),
+            *([("predictions", _cost_of_std(report))] if report.is_exact else []),
             ("time", _time(report)),
             ("memory", f"{report.model_bytes / 2**20:.1f} MiB{_before_models(report)}"),
         ),
@@ -213,6 +214,10 @@ def _method(report: Report) -> str:
     if report.n_components and report.n_centers and report.n_kernel_space == report.n_centers:
         return f"kernel matrices: all neighbourhoods have fewer points than {report.n_components} features"
     return report.method
+
+
+def _cost_of_std(report: Report) -> str:
+    return f"each standard deviation takes n² = {float(report.n_samples) ** 2:.1e} operations, each mean n"
 
 
 def _time(report: Report) -> str:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ..common.arrays import Array, column_products, column_squares, namespace
+from ..common.memory import batches
+from ..common.threads import thread_map
 from ..common.types import Floats
 from ..kernels import Kernel
 from .factors import Factor, Whitener, factorise, log_density
+
+ROWS_AT_ONCE = 1024
+"""Rows and columns of a block of a large covariance matrix: 8 MiB, which is little beside the whole."""
+LARGE = 4096
+"""Rows from which a covariance matrix is computed block by block, in threads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +68,9 @@ class KernelSpace:
         kernel: Kernel, X: Array, noise: Array, real: Array | None = None, what: str = "covariance matrix"
     ) -> Factor:
         """Factor of `K + diag(noise)`; see `from_points`."""
-        K = kernel(X, X)
         if real is None:
-            return factorise(K, noise, what)
+            return factorise(covariance_matrix(kernel, X), noise, what)
+        K = kernel(X, X)
         xp = namespace(K)
         K = K * (real[..., :, None] & real[..., None, :])
         factor = factorise(K, xp.where(real, noise, xp.ones_like(noise)), what)
@@ -98,3 +107,21 @@ class KernelSpace:
     def n_bytes(self) -> int:
         """Memory taken."""
         return int(self.factor.n_bytes + self.X.nbytes + self.noise.nbytes + self.coefficients.nbytes)
+
+
+def covariance_matrix(kernel: Kernel, X: Array) -> Array:
+    """`K(X, X)`, of shape (..., n, n); a large NumPy matrix is computed in threads, in the memory of one matrix."""
+    n = X.shape[-2]
+    if n <= LARGE or not isinstance(X, np.ndarray):
+        return kernel(X, X)
+    K = np.empty((n, n), dtype=X.dtype, order="F")
+    blocks = batches(n, ROWS_AT_ONCE)
+
+    def fill(pair: tuple[slice, slice]) -> None:
+        rows, columns = pair
+        block = kernel(X[rows], X[columns])
+        K[rows, columns] = block
+        K[columns, rows] = block.T
+
+    thread_map(fill, [(rows, columns) for i, rows in enumerate(blocks) for columns in blocks[: i + 1]], None)
+    return K

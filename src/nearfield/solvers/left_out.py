@@ -7,15 +7,14 @@ the share that a point has in its own prediction, both are those of the fit divi
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import lapack
 
 from ..common.arrays import column_squares
 from ..common.types import Floats, Integers
+from . import linalg
 from .factors import Cholesky
 from .feature_space import FeatureSpace
 from .kernel_space import KernelSpace
 
-MANY = 0.25  # of the points: from there on the whole inverse is cheaper than columns of it
 LEAST = 1e-10  # of 1 - h: less is rounding
 LEAST_NOISE = 1e-3  # of the signal variance, from which predictions of training points tell what they are left out
 
@@ -23,7 +22,7 @@ LEAST_NOISE = 1e-3  # of the signal variance, from which predictions of training
 def of_kernel_space(model: KernelSpace, rows: Integers) -> tuple[Floats, Floats]:
     """Residuals (m, k) of some rows of the points, and their variances (m,), noise included."""
     assert isinstance(model.factor, Cholesky)
-    inverse_diagonal = _inverse_diagonal(model.factor, rows)
+    inverse_diagonal = linalg.inverse_diagonal(model.factor.lower, rows)
     return model.coefficients[rows] / inverse_diagonal[:, None], 1.0 / inverse_diagonal
 
 
@@ -61,16 +60,6 @@ def completed(residuals: Floats, variances: Floats, unknown: Floats) -> tuple[Fl
     """
     rest = np.maximum(1.0 - np.sum(unknown**2, axis=1) / variances, 1e-3)  # negative only by approximation
     return residuals / rest[:, None], variances / rest
-
-
-def _inverse_diagonal(factor: Cholesky, rows: Integers) -> Floats:
-    """Entries (m,) of the diagonal of the inverse."""
-    if len(rows) < MANY * factor.size:
-        result: Floats = column_squares(factor.whiten(_unit_columns(factor.size, rows)))
-        return result
-    inverse = np.tril(lapack.dtrtri(factor.lower, lower=1)[0])
-    diagonal: Floats = column_squares(inverse)
-    return diagonal[rows]
 
 
 def _unit_columns(n: int, rows: Integers) -> Floats:

@@ -14,19 +14,21 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cython_blas, cython_lapack
 
-from ..common.threads import single_threaded_blas
 from ..common.types import Floats, Integers
 from ..common.warnings import warn
 
-MAX_THREADED = 12_000
+PANEL = 4096
+"""Columns of a Cholesky factorisation that LAPACK is given at once. Its own factorisation of more than 12 000 rows on
+several threads has been seen to crash in OpenBLAS 0.3.30, and Ctrl-C is heard between two panels."""
 _JITTERS = (1e-12, 1e-10, 1e-8, 1e-6)
+SIDES = 256
+"""Right-hand sides that are solved for at once: enough for BLAS to be fast, and little memory beside the factor."""
 _PREFIX = {"f": "s", "d": "d"}
 
 
@@ -56,8 +58,8 @@ _ROUTINES = {
 _CHARS = {c: ctypes.c_char(c.encode()) for c in "LURNT"}
 _ADDRESS = {c: ctypes.addressof(value) for c, value in _CHARS.items()}
 _REALS: dict[str, dict[float, Any]] = {
-    "f": {0.0: ctypes.c_float(0.0), 1.0: ctypes.c_float(1.0)},
-    "d": {0.0: ctypes.c_double(0.0), 1.0: ctypes.c_double(1.0)},
+    "f": {value: ctypes.c_float(value) for value in (-1.0, 0.0, 1.0)},
+    "d": {value: ctypes.c_double(value) for value in (-1.0, 0.0, 1.0)},
 }
 
 
@@ -107,15 +109,53 @@ def cholesky_in_place(A: Floats) -> bool:
     success : bool
         False where `A` is not positive definite; its lower triangle is then spoilt.
     """
-    n = len(A)
-    if n == 0:
-        return True
+    n, code = len(A), A.dtype.char
     info = ctypes.c_int(0)
-    # Factorisations of more rows on several threads have been seen to crash in OpenBLAS 0.3.30.
-    with single_threaded_blas() if n > MAX_THREADED else nullcontext():
-        _ROUTINES["potrf", A.dtype.char](_ADDRESS["L"], _int(n), A.ctypes.data, _int(n), ctypes.byref(info))
+    for start in range(0, n, PANEL):
+        width = min(PANEL, n - start)
+        stop, left = start + width, n - start - width
+        corner, below, rest = _address(A, start, start), _address(A, stop, start), _address(A, stop, stop)
+        _ROUTINES["potrf", code](_ADDRESS["L"], _int(width), corner, _int(n), ctypes.byref(info))
+        if info.value:
+            return False
+        if left:
+            _ROUTINES["trsm", code](
+                _ADDRESS["R"], _ADDRESS["L"], _ADDRESS["T"], _ADDRESS["N"],
+                _int(left), _int(width), _real(code, 1.0), corner, _int(n), below, _int(n),
+            )  # fmt: skip
+            _ROUTINES["syrk", code](
+                _ADDRESS["L"], _ADDRESS["N"], _int(left), _int(width),
+                _real(code, -1.0), below, _int(n), _real(code, 1.0), rest, _int(n),
+            )  # fmt: skip
     # A NaN can pass through the factorisation; it always reaches the last pivot.
-    return info.value == 0 and bool(np.isfinite(A[-1, -1]))
+    return n == 0 or bool(np.isfinite(A[-1, -1]))
+
+
+def _address(A: Floats, i: int, j: int) -> int:
+    """Where an entry of a matrix in Fortran order is in memory; it may be one beyond the last."""
+    return int(A.ctypes.data) + (i + j * len(A)) * A.itemsize
+
+
+def inverse_diagonal(L: Floats, rows: Integers) -> Floats:
+    """Entries `[A^-1]_ii` (m,) of the inverse of the matrix `A = L L'`, for rows `i` (m,) of it.
+
+    They are the squared lengths of `L^-1 e_i`, whose entries before `i` are zero: only what follows is solved for.
+    """
+    n, code = len(L), L.dtype.char
+    _require_factor(L, n, code)
+    entries = np.empty(len(rows), dtype=L.dtype)
+    order = np.argsort(rows, kind="stable")
+    for start in range(0, len(rows), SIDES):
+        chosen = order[start : start + SIDES]
+        first = int(rows[chosen[0]])
+        columns = np.zeros((n - first, len(chosen)), dtype=L.dtype, order="F")
+        columns[rows[chosen] - first, np.arange(len(chosen))] = 1.0
+        _ROUTINES["trsm", code](
+            _ADDRESS["L"], _ADDRESS["L"], _ADDRESS["N"], _ADDRESS["N"], _int(n - first), _int(len(chosen)),
+            _real(code, 1.0), _address(L, first, first), _int(n), columns.ctypes.data, _int(n - first),
+        )  # fmt: skip
+        entries[chosen] = np.einsum("ij,ij->j", columns, columns)
+    return entries
 
 
 def cholesky(A: Floats, what: str = "covariance matrix") -> tuple[Floats, float]:

@@ -1,0 +1,75 @@
+"""Whether the exact Gaussian process is affordable, by counted operations and bytes.
+
+Costs are counted and not timed, so that the same data give the same model on a slow machine and on a loaded one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ..common import memory
+from .gaps import MAX_COLUMNS
+
+
+@dataclass(frozen=True)
+class ExactSettings:
+    """When the exact process is taken. Operations are multiplications and additions counted as one each."""
+
+    local_operations: float = 8e9
+    """What choosing a local approximation costs at least: below it, at 1500 rows, the exact process is quicker
+    (`benchmarks/exact.py`)."""
+
+    time_share: float = 1 / 3
+    """Share of `time_budget` that the exact process may take."""
+
+    operations_per_second: float = 6e10
+    """Nominal speed that turns seconds of the budget into operations: a Cholesky factorisation in double precision on
+    two cores (`benchmarks/exact.py`)."""
+
+    n_places: int = 1000
+    """Predictions with standard deviations that are counted; more are the user's choice."""
+
+    n_left_out: int = 2000
+    """Left-out residuals that the noise is learnt from."""
+
+    memory_share: float = 0.25
+    """Share of the machine's memory that the matrix may take."""
+
+    most_bytes: float = 4 * 2.0**30
+    """Memory that the matrix may take on any machine."""
+
+
+SETTINGS = ExactSettings()
+
+
+def is_preferred(n: float, n_columns: int, time_budget: float) -> bool:
+    """Whether `n` rows are given to the exact process without looking at anything else.
+
+    In up to three columns, that is where it is quicker than choosing a local approximation. In more columns nothing
+    local is cheap, and the exact process is taken wherever it is affordable.
+    """
+    if exact_cost(n) <= SETTINGS.local_operations:
+        return True
+    return n_columns > MAX_COLUMNS and n <= affordable_up_to(time_budget)
+
+
+def affordable_up_to(time_budget: float) -> int:
+    """Largest number of rows for which the exact process fits its share of the time budget (seconds) and of memory."""
+    most = SETTINGS.time_share * time_budget * SETTINGS.operations_per_second
+    n_bytes = min(SETTINGS.most_bytes, SETTINGS.memory_share * memory.total())
+    low, high = 0, math.isqrt(int(n_bytes / 8))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if operations(middle) <= most else (low, middle - 1)
+    return low
+
+
+def operations(n: float) -> float:
+    """Operations of the factorisation, of predictions with standard deviations, and of left-out residuals."""
+    return n**3 / 3 + n**2 * (SETTINGS.n_places + min(SETTINGS.n_left_out, n))
+
+
+def exact_cost(n: float) -> float:
+    """Operations of the exact process with as many test points as training points."""
+    return n**3 / 3 + 2 * n**3
