@@ -20,6 +20,17 @@ def gaussian(length_scale: Any, variance: float) -> Callable[[Any, Any], Any]:
     return kernel
 
 
+def matern32(length_scale: Any, variance: float) -> Callable[[Any, Any], Any]:
+    """The Matern kernel of order 3/2."""
+
+    def kernel(A: Any, B: Any) -> Any:
+        scaled = (A[:, None, :] - B[None, :, :]) / np.asarray(length_scale)
+        distance = np.sqrt(3 * np.sum(scaled**2, axis=2))
+        return variance * (1 + distance) * np.exp(-distance)
+
+    return kernel
+
+
 @dataclass(frozen=True)
 class Posterior:
     """A process plus columns of unknown coefficients, given noisy targets.

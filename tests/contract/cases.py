@@ -6,6 +6,8 @@ A new option is one more entry of `OPTIONS`, and what it changes in `Setup`.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -21,18 +23,66 @@ import nearfield as nf
 from nearfield.common.validation import spawn
 from nearfield.estimators.mean_model import cross_fitted
 
-from .by_hand import Posterior, gaussian
+from ..conftest import choose_by_few_probes
+from ..small import exact_up_to
+from .by_hand import Posterior, gaussian, matern32
 
 RADIUS, SPACING = 9.0, 1.5
-# "local" is one centre on data so few, and "cells" several: another way to the same answers, see `OF_CELLS`.
+LONG, LONG_SHARE = (
+    12.0,
+    0.4,
+)  # length scale of the second Gaussian, in those of the first, and its share of the variance
+FINE = 1e-6  # tolerance, with which local models are all but exact
+
+
+def with_long_scale(given: dict[str, Any]) -> dict[str, Any]:
+    """Hyperparameters with a second, much longer length scale."""
+    lengths = np.multiply.outer([1.0, LONG], np.atleast_1d(given["length_scale"]))
+    return {
+        **given,
+        "length_scale": lengths,
+        "signal_variance": [(1 - LONG_SHARE) * given["signal_variance"], LONG_SHARE * given["signal_variance"]],
+    }
+
+
+# "local" is one centre on data so few, and "cells" several. The others are what a free choice has for many rows, see
+# `engine_of`: "chosen" takes neighbourhoods, "long scale" features of the whole domain beside them, "mixture" a sum of
+# Gaussians for another kernel and the mean of all rows by iteration, and "taylor" moments of features.
 KINDS = {
     "exact": lambda **given: nf.ExactGPRegressor(**given),
     "feature": lambda **given: nf.FeatureGPRegressor(nf.FourierFeatures(40, random_state=0), **given),
     "local": lambda **given: nf.LocalGPRegressor(**given),
     "cells": lambda **given: nf.LocalGPRegressor(features="kernel", radius=RADIUS, spacing=SPACING, **given),
+    "chosen": lambda **given: nf.LocalGPRegressor(tolerance=FINE, **given),
+    "long scale": lambda **given: nf.LocalGPRegressor(tolerance=FINE, **with_long_scale(given)),
+    "mixture": lambda **given: nf.LocalGPRegressor(tolerance=FINE, kernel="matern32", **given),
+    "taylor": lambda **given: nf.LocalGPRegressor(
+        features=nf.TaylorFeatures(24), radius=None, spacing=SPACING, **given
+    ),
 }
-# Distances from the answers by hand, in standard deviations of the targets: rounding, and what cells leave out.
+JOINT = ("exact", "feature")
+CHOOSING = ("chosen", "long scale", "mixture")
+# Distances from the answers by hand, in standard deviations of the targets: rounding, and what approximations leave.
 LIMITS = {"exact": 1e-8, "feature": 1e-8, "local": 1e-8, "cells": 1e-4}
+LIMITS |= {"chosen": 1e-3, "long scale": 1e-3, "mixture": 3e-3, "taylor": 3e-2}
+
+
+@contextmanager
+def engine_of(kind: str) -> Iterator[None]:
+    """What a kind is about, on rows so few: without the exact process, which the library takes up to 1500 of them."""
+    with ExitStack() as stack:
+        if kind in CHOOSING:
+            stack.enter_context(exact_up_to(0))
+            patch = stack.enter_context(pytest.MonkeyPatch.context())
+            choose_by_few_probes(patch)
+            for number in ("NEIGHBOURHOODS", "FEWER"):
+                patch.setattr(f"nearfield.local.by_number.{number}", 6)
+            patch.setattr("nearfield.local.choices.EXACT_FALLBACK_UP_TO", 0)
+            patch.setattr("nearfield.local.global_part.POINTS_PER_FEATURE", 0.1)
+            prefers = "nearfield.local.in_memory.FramedArrays.prefers_exact_mean"
+            patch.setattr(prefers, lambda *_: kind == "mixture")
+        yield
+
 
 # Which parameters of the regressors each option gives other values than the default.
 OPTIONS = {
@@ -235,6 +285,10 @@ class Case:
         return LIMITS[self.kind]
 
     @property
+    def is_local(self) -> bool:
+        return self.kind not in JOINT
+
+    @property
     def is_log(self) -> bool:
         return self.setup.has("target")
 
@@ -261,9 +315,16 @@ class Case:
         return np.repeat(given, [3, 1]) if self.setup.on_earth and np.ndim(given) else given
 
     def kernel(self, length_scale: Any = None, signal_variance: float = SIGNAL, **_: Any) -> Any:
+        lengths = np.asarray(self.scales(length_scale))
+        if self.kind == "long scale":
+            short = gaussian(lengths, (1 - LONG_SHARE) * signal_variance)
+            long = gaussian(LONG * lengths, LONG_SHARE * signal_variance)
+            return lambda A, B: short(A, B) + long(A, B)
+        if self.kind == "mixture":
+            return matern32(lengths, signal_variance)
         if self.kind != "feature":
-            return gaussian(self.scales(length_scale), signal_variance)
-        ratio = np.asarray(self.scales()) / np.asarray(self.scales(length_scale))
+            return gaussian(lengths, signal_variance)
+        ratio = np.asarray(self.scales()) / lengths
         known: dict[bytes, Any] = {}  # the same points are asked for again and again
 
         def features(points: Any) -> Any:
@@ -366,5 +427,5 @@ def case(kind: str, *options: str) -> Case:
     if "geometry" in options:
         pytest.importorskip("geopandas", reason="geopandas is not installed")
     setup = Setup(frozenset(options))
-    model = KINDS[kind](**setup.parameters)
-    return Case(kind, setup, fitted(model.fit, setup))
+    with engine_of(kind):
+        return Case(kind, setup, fitted(KINDS[kind](**setup.parameters).fit, setup))

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from .cases import JOINT, KINDS
+
 ALL = "everything"
-OF_LOCAL = ("local", "cells")
-OF_JOINT = ("exact", "feature")
+OF_JOINT = JOINT
+OF_LOCAL = tuple(kind for kind in KINDS if kind not in JOINT)
 
 
 class Refusal(NamedTuple):
