@@ -24,14 +24,12 @@ from nearfield.common.validation import spawn
 from nearfield.estimators.mean_model import cross_fitted
 
 from ..conftest import choose_by_few_probes
-from ..small import exact_up_to
+from ..small import exact_at_most, exact_up_to
 from .by_hand import Posterior, gaussian, matern32
 
 RADIUS, SPACING = 9.0, 1.5
-LONG, LONG_SHARE = (
-    12.0,
-    0.4,
-)  # length scale of the second Gaussian, in those of the first, and its share of the variance
+LONG = 12.0  # length scale of the second Gaussian, in those of the first
+LONG_SHARE = 0.4  # share of the variance that the second Gaussian has
 FINE = 1e-6  # tolerance, with which local models are all but exact
 
 
@@ -77,7 +75,7 @@ def engine_of(kind: str) -> Iterator[None]:
             choose_by_few_probes(patch)
             for number in ("NEIGHBOURHOODS", "FEWER"):
                 patch.setattr(f"nearfield.local.by_number.{number}", 6)
-            patch.setattr("nearfield.local.choices.EXACT_FALLBACK_UP_TO", 0)
+            exact_at_most(patch, 0)
             patch.setattr("nearfield.local.global_part.POINTS_PER_FEATURE", 0.1)
             prefers = "nearfield.local.in_memory.FramedArrays.prefers_exact_mean"
             patch.setattr(prefers, lambda *_: kind == "mixture")

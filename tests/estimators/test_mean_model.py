@@ -235,7 +235,7 @@ def test_words_are_categories_to_boosting_that_takes_these_by_the_type_of_a_colu
     frame.loc[::13, "heat"] = None
     boosting = HistGradientBoostingRegressor(max_iter=20, categorical_features="from_dtype", random_state=0)
     for mean in (boosting, TransformedTargetRegressor(boosting)):
-        model = nf.ExactGPRegressor(**GIVEN, coordinates=["x", "y"], mean=mean, random_state=0)
+        model = nf.ExactGPRegressor(**GIVEN, coordinates=["x", "y"], mean=mean)
         model.fit(frame.astype({"heat": dtype, "kind": dtype}), y)
         by_hand = clone(mean).fit(frame.astype({"heat": "category", "kind": "category"}), y)
         expected = by_hand.predict(frame.astype({"heat": "category", "kind": "category"}))
@@ -265,7 +265,7 @@ def test_boosting_by_name_takes_words_missing_values_weights_and_several_targets
 def test_boosting_by_name_takes_more_categories_than_trees_do():
     pd = pytest.importorskip("pandas", reason="pandas is not installed")
     frame = pd.DataFrame({"x": X[:, 0], "y": X[:, 1], "name": [f"n{i}" for i in range(N)]})
-    model = nf.ExactGPRegressor(**GIVEN, coordinates=["x", "y"], mean="boosting", random_state=0).fit(frame, Y)
+    model = nf.ExactGPRegressor(**GIVEN, coordinates=["x", "y"], mean="boosting").fit(frame, Y)
     assert np.isfinite(model.predict(frame[:5])).all()
 
 
