@@ -21,7 +21,7 @@ from nearfield.kernels import Kernel
 
 GAPS = ("cloudy_field", "us_elevation_gaps")
 FIELDS = {"kaust_matern_smooth": "matern32", "kaust_matern_rough": "matern12"}
-PLAIN = {"noise": "constant", "likelihood": "gaussian", "random_state": 0}
+PLAIN = {"ard": False, "noise": "constant", "likelihood": "gaussian", "random_state": 0}
 
 
 def read(folder, name):
@@ -67,7 +67,7 @@ def recovery(n_draws=20, n=3000):
     truth, ratios, errors = Kernel(np.array([[1.0]]), np.array([1.0]), "matern32"), [], []
     for seed in range(n_draws):
         X, y = draw(truth, 0.05, n, 25.0, seed)
-        model = nf.ExactGPRegressor(kernel="matern32", n_restarts=0, random_state=0).fit(X, y)
+        model = nf.ExactGPRegressor(kernel="matern32", ard=False, n_restarts=0, random_state=0).fit(X, y)
         length, variance = model.length_scale_, model.signal_variance_
         ratios.append((length, variance / length**3, model.noise_variance_ / 0.05))
         errors.append(np.log([length, variance, model.noise_variance_ / 0.05]) / model.learned_.standard_errors)
@@ -85,7 +85,9 @@ def maximum(folder, n=10_000, device="cpu"):
             rows = np.random.RandomState(0).permutation(len(data[0]))[:n]
             cases[name] = data[0][rows], data[1][rows], "gaussian"
     for name, (X, y, kernel) in cases.items():
-        model = nf.LocalGPRegressor(kernel=kernel, noise="constant", likelihood="gaussian", random_state=0).fit(X, y)
+        model = nf.LocalGPRegressor(
+            kernel=kernel, ard=False, noise="constant", likelihood="gaussian", random_state=0
+        ).fit(X, y)
         J, log_likelihood = model.kernel_.n_scales, exact_log_likelihood(X, y - y.mean(), device)
 
         def loss(theta, J=J, log_likelihood=log_likelihood, family=kernel):

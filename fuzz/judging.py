@@ -66,7 +66,7 @@ class Case:
     y: Any
     X_test: Any
     y_test: Any
-    ard: bool
+    ard: bool | str
     label: str = ""
 
 
@@ -182,7 +182,7 @@ def _of_error(error: Exception) -> dict[str, Any]:
     return {"error": f"{describe(error)}: {str(error)[:200]}", "refused": refused}
 
 
-def _other(name: str, ard: bool) -> Any:
+def _other(name: str, ard: bool | str) -> Any:
     if name == "exact":
         return nf.ExactGPRegressor(ard=ard, random_state=0, noise="constant", likelihood="gaussian")
     from sklearn.ensemble import HistGradientBoostingRegressor

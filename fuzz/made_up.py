@@ -44,11 +44,11 @@ def made_up(number: int, rows: tuple[int, int] = ROWS) -> Case:
     test = rng.random(len(X)) < TEST
     if layout == "raster":
         test |= (np.abs(X - rng.uniform(0.3, 0.7, 2)) < GAP).all(axis=1)
-    ard = bool(d > 1 and rng.random() < (0.9 if d > 3 else 0.3))
-    X = (X + rng.choice([0.0, 10.0])) * 10 ** rng.uniform(-4, 4, d if ard else 1)
+    has_units = bool(d > 1 and rng.random() < (0.9 if d > 3 else 0.3))
+    X = (X + rng.choice([0.0, 10.0])) * 10 ** rng.uniform(-4, 4, d if has_units else 1)
     y = y * 10 ** rng.uniform(-4, 4)
-    label = f"{len(X)} x {d} {layout}, noise {noise}{', ard' * ard}"
-    return Case(str(number), X[~test], y[~test], X[test], y[test], ard, label)
+    label = f"{len(X)} x {d} {layout}, noise {noise}{', units' * has_units}"
+    return Case(str(number), X[~test], y[~test], X[test], y[test], "auto", label)
 
 
 def places(rng: Any, layout: str, n: int, d: int) -> Any:

@@ -375,3 +375,18 @@ def test_estimates_on_a_bound_are_named_in_the_units_of_the_table(tmp_path, caps
         assert estimate.value == pytest.approx(model.length_scale_[estimate.column])
         name = ["height", "width", "depth"][estimate.column]
         assert f"length scale of {name} = {estimate.value:.3g} (" in notes[0]
+
+
+def test_predictions_are_those_of_python(tmp_path, runs):
+    """Columns of different units are taken as they are, on the command line and in Python."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 3, (150, 2)) * [1.0, 1000.0]
+    y = np.sin(3 * X[:, 0]) + np.cos(X[:, 1] / 1000) + 0.1 * rng.standard_normal(150)
+    table, out = tmp_path / "t.csv", tmp_path / "m.nf"
+    np.savetxt(table, np.column_stack([X, y]), delimiter=",", header="height,width,z", comments="", fmt="%.17g")
+    runs("fit", table, "--target", "z", "--method", "exact", "--out", out)
+    model, direct = nf.load(out), nf.ExactGPRegressor(random_state=0).fit(X, y)
+    assert direct.ard_
+    np.testing.assert_allclose(model.length_scale_, direct.length_scale_)
+    del model.feature_names_in_
+    np.testing.assert_allclose(model.predict(X, return_std=True), direct.predict(X, return_std=True))

@@ -580,9 +580,10 @@ def certify(c: Case) -> None:
 # ---- what a fitted model says of itself ------------------------------------------------------------------------------
 
 
-@promise("kernel_", "length_scale_", "signal_variance_", "noise_variance_", "noise_model_")
+@promise("kernel_", "length_scale_", "signal_variance_", "noise_variance_", "noise_model_", "ard_")
 def hyperparameters(c: Case) -> None:
     np.testing.assert_allclose(c.model.length_scale_, c.setup.parameters["length_scale"])
+    assert c.model.ard_ == (np.size(c.setup.parameters["length_scale"]) > 1)
     assert (c.model.signal_variance_, c.model.noise_variance_) == (SIGNAL, NOISE)
     assert c.model.noise_model_.is_plain
     if c.kind != "feature":

@@ -394,7 +394,7 @@ def test_other_transformers_have_no_length_scale():
     X, y, _ = problem()
     with pytest.raises(ValueError, match=r"'length_scale' .* has no meaning for Nystroem"):
         nf.FeatureGPRegressor(Nystroem(n_components=10), length_scale=1.0).fit(X, y)
-    with pytest.raises(ValueError, match=r"'ard' .* must be False for Nystroem"):
+    with pytest.raises(ValueError, match=r"'ard' .* must be 'auto' or False for Nystroem"):
         nf.FeatureGPRegressor(Nystroem(n_components=10), ard=True).fit(X, y)
     for options in ({"n_scales": 2}, {"n_scales": "auto"}, {"n_scales": 3, "signal_variance": [1.0, 2.0, 3.0]}):
         with pytest.raises(ValueError, match=r"'n_scales' .* must be 1 for Nystroem"):

@@ -793,7 +793,7 @@ def test_never_a_gap(n, d, extent, noise, variance, repeated, blend, centers, sp
         ({"correction": "yes"}, "'correction' parameter of LocalGPRegressor must be True or False. Got 'yes'"),
         ({"blend": 2}, "'blend' parameter of LocalGPRegressor must be True or False. Got 2"),
         ({"open_centers": None}, "'open_centers' parameter of LocalGPRegressor must be True or False. Got None"),
-        ({"ard": "both"}, "'ard' parameter of LocalGPRegressor must be True or False"),
+        ({"ard": "both"}, "'ard' parameter of LocalGPRegressor must be True, False or 'auto'"),
         ({"n_restarts": -1}, "'n_restarts' parameter of LocalGPRegressor must be an integer of at least 0"),
         ({"n_jobs": 0}, "'n_jobs' parameter must be None or an integer other than 0"),
     ],

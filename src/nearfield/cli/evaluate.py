@@ -68,7 +68,7 @@ def command(
     tolerance: options.Tolerance = 1e-3,
     n_scales: options.NScales = None,
     ard: options.Ard = None,
-    scale: options.Scale = None,
+    scale: options.Scale = False,
     sphere: options.Sphere = None,
     transform: options.Transform = "identity",
     noise: options.Noise = "auto",

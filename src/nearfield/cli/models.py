@@ -25,7 +25,6 @@ from .columns import Recipe
 from .messages import CommandError, note
 
 NOISE, LIKELIHOOD = ("auto", "constant", "local"), ("auto", "gaussian", "student")
-ALIKE = 10.0  # spreads of coordinates differ by less
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Settings:
     tolerance: float = 1e-3
     n_scales: str | None = None
     ard: bool | None = None
-    scale: bool | None = None
+    scale: bool = False
     n_features: int = 512
     seed: int = 0
     n_jobs: int | None = None
@@ -86,11 +85,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Made:
-    """A fitted model, and how its columns were taken."""
+    """A fitted model, and the units of its columns that it was learnt in."""
 
     model: Any
     units: Floats
-    ard: bool
 
 
 def make(
@@ -117,13 +115,12 @@ def make(
     places = X[:, : recipe.n_process]  # a drift takes columns in whatever units
     if settings.rotated and (on_earth or places.shape[1] not in (2, 3)):
         raise CommandError("--rotated takes two or three coordinates in one unit: no degrees, no other features.")
-    if not on_earth and not settings.rotated:
-        units[: places.shape[1]] = _units(settings, places, recipe)
-    ard = not _are_coordinates(places, recipe) if settings.ard is None else settings.ard
-    model = _estimator(settings, ard, progress).set_params(metric="sphere" if on_earth else "euclidean", **roles)
+    if settings.scale and not on_earth and not settings.rotated:
+        units[: places.shape[1]] = np.where(recipe.is_number[: places.shape[1]], _spreads(places), 1.0)
+    model = _estimator(settings, progress).set_params(metric="sphere" if on_earth else "euclidean", **roles)
     if earlier is not None:
         units = earlier.units
-        model.set_params(ard=False, **_hyperparameters(earlier))
+        model.set_params(**_hyperparameters(earlier))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OnBoundWarning)  # said below, by the columns' names and in their own units
         known = {} if asked is None or settings.method != "local" else {"X_test": asked / units}
@@ -135,7 +132,7 @@ def make(
     give_names(model, recipe.names, recipe.levels)
     if model.learned_.on_bounds and model.kernel_.n_scales == 1:
         note(on_bounds_message(model.learned_, model._inner_names()))
-    return Made(model, units, ard)
+    return Made(model, units)
 
 
 def _hyperparameters(made: Made) -> dict[str, Any]:
@@ -155,9 +152,9 @@ def is_on_earth(settings: Settings, X: Floats, recipe: Recipe) -> bool:
     return degree_columns(recipe.process) == (0, 1) and are_degrees(X[:, 0], X[:, 1])
 
 
-def _estimator(settings: Settings, ard: bool, progress: Callable[..., None]) -> Any:
+def _estimator(settings: Settings, progress: Callable[..., None]) -> Any:
     shared: dict[str, Any] = {
-        "ard": ard,
+        "ard": "auto" if settings.ard is None else settings.ard,
         "n_scales": settings.scales(),
         "kernel": settings.kernel,
         "anisotropy": "rotated" if settings.rotated else "axes",
@@ -177,18 +174,6 @@ def _estimator(settings: Settings, ard: bool, progress: Callable[..., None]) -> 
 def _spreads(X: Floats) -> Floats:
     spreads = X.std(axis=0)
     return np.where(spreads > 0, spreads, 1.0)
-
-
-def _are_coordinates(X: Floats, recipe: Recipe) -> bool:
-    """Whether the columns may be places in space, with one unit for all: few, and of like spread."""
-    spreads = _spreads(X)
-    are_numbers = recipe.is_number[: X.shape[1]].all()
-    return bool(are_numbers and X.shape[1] <= 3 and spreads.max() < ALIKE * spreads.min())
-
-
-def _units(settings: Settings, X: Floats, recipe: Recipe) -> Floats:
-    scaled = not _are_coordinates(X, recipe) if settings.scale is None else settings.scale
-    return np.where(recipe.is_number[: X.shape[1]] & scaled, _spreads(X), 1.0)
 
 
 def rows_at_a_time(model: Any) -> int:

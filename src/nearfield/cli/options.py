@@ -56,19 +56,17 @@ Ard = Annotated[
     bool | None,
     typer.Option(
         "--ard/--no-ard",
-        help="A length scale for every column, or one for all. Default: every column, unless they look like "
-        "coordinates (see --scale).",
+        help="A length scale for every column, or one for all. Default: every column beyond three columns; in two or "
+        "three, the likelihood of up to 1000 rows decides.",
         show_default=False,
     ),
 ]
 Scale = Annotated[
-    bool | None,
+    bool,
     typer.Option(
         "--scale/--no-scale",
-        help="Divide columns by their standard deviation for learning, or not. Default: yes, unless they look like "
-        "coordinates: at most 3 columns of numbers whose spreads differ by less than a factor of 10. "
-        "Length scales are given in the units of the table either way.",
-        show_default=False,
+        help="Divide columns by their standard deviation for learning, or not. It matters where they share a length "
+        "scale (--no-ard). Length scales are given in the units of the table either way.",
     ),
 ]
 Sphere = Annotated[

@@ -21,7 +21,6 @@ from ..common.sphere import N_CHORD_COLUMNS, Sphere
 from ..common.types import Floats
 from ..common.validation import (
     as_numbers,
-    check_bool,
     check_integer,
     check_n_targets,
     check_option,
@@ -92,7 +91,7 @@ class GPRegressor(
         length_scale: Any = None,
         signal_variance: Any = None,
         noise_variance: float | None = None,
-        ard: bool = False,
+        ard: bool | str = "auto",
         n_scales: Any = 1,
         kernel: str = "gaussian",
         metric: str = "auto",
@@ -302,15 +301,19 @@ class GPRegressor(
         X: Floats,
         y: Floats,
         weights: Floats | None,
-        make_blocks: Callable[[], list[Block]] | None = None,
+        make_blocks: Callable[[bool], list[Block]] | None = None,
         drift: Floats | None = None,
+        again: bool = False,
     ) -> None:
         """Set `kernel_`, `noise_variance_` and `learned_` from the parameters or the data; `y` is centred.
 
         `make_blocks` is for data that are a sample of a stream; `drift` are columns (n, p) of unknown coefficients; see
-        `learn_hyperparameters`.
+        `learn_hyperparameters`. Where the same data are learnt from `again`, with other weights, columns share a length
+        scale, or do not, as before.
         """
         request = self._learning_request(X.shape[1])
+        if again:
+            request = request.as_before(self.learned_)
         rng = spawn(self.random_state, "learning")
         if is_tensor(X):
             from ..tensors.learning import learn
@@ -322,12 +325,12 @@ class GPRegressor(
     def _learning_request(self, d: int) -> LearningRequest:
         """The parameters that learning from `d` columns depends on, checked."""
         fixed, n_given = self._check_hyperparameters(d)
-        is_turned = self._rotation is not None  # which took its share of the time
+        ard, is_turned = self._check_ard(), self._rotation is not None  # which took its share of the time
         return LearningRequest(
             fixed,
             self._check_n_scales(),
             n_given,
-            (check_bool(self, "ard") or is_turned) if self._sphere is None else d > N_CHORD_COLUMNS,
+            (ard is True or is_turned) if self._sphere is None else d > N_CHORD_COLUMNS,
             check_integer(self, "n_restarts", 0),
             check_positive(self, "time_budget") * (1 - BUDGET_SHARE if is_turned else 1),
             self.n_jobs,
@@ -335,7 +338,22 @@ class GPRegressor(
             self._inner_names(),
             self._check_kernel(),
             0 if self._sphere is None else N_CHORD_COLUMNS,
+            ard == "auto" and self._sphere is None and not is_turned,
         )
+
+    def _check_ard(self) -> bool | str:
+        """Whether each column has a length scale of its own, or "auto"."""
+        if isinstance(self.ard, str):
+            if self.ard == "auto":
+                return self.ard
+        elif isinstance(self.ard, bool | np.bool_):
+            return bool(self.ard)
+        raise ValueError(f"{describe(self, 'ard')} must be True, False or 'auto'. Got {self.ard!r}.")
+
+    @property
+    def ard_(self) -> bool:
+        """Whether each column has a length scale of its own; on the sphere, longitude and latitude have one."""
+        return bool(self.kernel_.length_scales.shape[1] > 1)
 
     def _set_learned(self, learned: Learned) -> None:
         self.learned_ = learned
@@ -467,6 +485,7 @@ class GPRegressor(
             metric=self.metric_,
             rotation=axes_in_words(self),
             silent=self._silent_columns(),
+            ard_reason=getattr(getattr(self, "learned_", None), "ard_reason", ""),
             drift=self.drift_coef_.first_target() if hasattr(self, "drift_coef_") else (),
             host=ON_HOST if self._is_host_of_tensors else "",
         )

@@ -48,8 +48,11 @@ class ExactGPRegressor(LearntJointNoise):
         parameters of another as they are.
     noise_variance : float or None, default=None
         Variance of the observation noise; None learns it.
-    ard : bool, default=False
-        Learn one length scale per column.
+    ard : {"auto"} or bool, default="auto"
+        Learn one length scale per column (automatic relevance determination), or one for all. "auto": one per column
+        beyond three columns; in two or three, the exact likelihood of up to 1000 rows decides by Schwarz's criterion
+        (BIC). Columns of different units are found either way, and need no scaling. Only coordinates count. A length
+        scale that is given decides by its shape. See `ard_`.
     n_scales : int or "auto", default=1
         Number of Gaussians summed in the kernel; "auto" learns it. Where several signal variances, or rows of length
         scales, are given, these tell it, and neither "auto" nor 1 need be changed.
@@ -141,6 +144,8 @@ class ExactGPRegressor(LearntJointNoise):
         Numbers of the columns that the process lives in.
     rotation_ : ndarray of shape (d, d)
         With `anisotropy="rotated"`, directions of the axes that length scales belong to, one per row.
+    ard_ : bool
+        Whether each column has a length scale of its own; `learned_.ard_reason` says why where `ard` is "auto".
     metric_ : str
         "euclidean" or "sphere".
     n_features_in_ : int
@@ -208,7 +213,7 @@ class ExactGPRegressor(LearntJointNoise):
         y = y - self._known_of_training()
         other.y_mean_ = other._mean_of(y, weights)
         if noise_variance is None:
-            other._learn(X, y - other.y_mean_, weights, drift=drift)
+            other._learn(X, y - other.y_mean_, weights, drift=drift, again=True)
         else:
             other._at_noise(noise_variance)
         other._posterior = other._conditioned(X, drift, y - other.y_mean_, other._noise_of(X, weights))

@@ -18,7 +18,7 @@ from ..common import memory
 from ..common.arrays import Array, as_doubles, is_tensor, like, namespace
 from ..common.fitting import all_or_nothing
 from ..common.types import Booleans, Floats
-from ..common.validation import check_bool, check_option, check_positive, describe, spawn
+from ..common.validation import check_option, check_positive, describe, spawn
 from ..common.warnings import warn
 from ..features import FourierFeatures
 from ..features.gradients import is_differentiable, length_scale_gradients
@@ -69,8 +69,9 @@ class FeatureGPRegressor(FeatureFunctions):
         Prior variance of the latent function; None learns it. Several are those of as many Gaussians.
     noise_variance : float or None, default=None
         Variance of the observation noise; None learns it.
-    ard : bool, default=False
-        Learn one length scale per column.
+    ard : {"auto"} or bool, default="auto"
+        Learn one length scale per column, or one for all. "auto": one per column beyond three columns; in two or three,
+        the exact likelihood of up to 1000 rows decides. See `ExactGPRegressor`.
     n_scales : int or "auto", default=1
         Number of Gaussians summed in the kernel; each has a map of its own, side by side. "auto" learns it. See
         `ExactGPRegressor` where hyperparameters are given.
@@ -144,6 +145,8 @@ class FeatureGPRegressor(FeatureFunctions):
         Numbers of the columns that the process lives in.
     rotation_ : ndarray of shape (d, d)
         With `anisotropy="rotated"`, directions of the axes that length scales belong to, one per row.
+    ard_ : bool
+        Whether each column has a length scale of its own; `learned_.ard_reason` says why where `ard` is "auto".
     metric_ : str
         "euclidean" or "sphere".
     n_features_in_ : int
@@ -163,7 +166,7 @@ class FeatureGPRegressor(FeatureFunctions):
         length_scale: Any = None,
         signal_variance: Any = None,
         noise_variance: float | None = None,
-        ard: bool = False,
+        ard: bool | str = "auto",
         n_scales: Any = 1,
         kernel: str = "gaussian",
         metric: str = "auto",
@@ -247,7 +250,8 @@ class FeatureGPRegressor(FeatureFunctions):
         other, (X, y, _), d = copy(self), self._rows_kept, self._n_inner
         if noise_variance is None:
             other._offset = other._mean_of(y, weights)
-            other._prepare(X[:, :d], y - other._offset, weights, drift=X[:, d:] if self._n_drift else None)
+            drift = X[:, d:] if self._n_drift else None
+            other._prepare(X[:, :d], y - other._offset, weights, drift=drift, again=True)
         else:
             other._at_noise(noise_variance)
         other._condition(other._sums(X, y - other._offset, weights))
@@ -326,7 +330,7 @@ class FeatureGPRegressor(FeatureFunctions):
         rows, is_whole = sampled.rows, sampled.n <= source.sample_size
         is_constant = isinstance(self.drift, str) and self.drift == "constant"
         self._drift_prior, self._offset = None, sampled.mean if is_constant else np.zeros_like(sampled.mean)
-        blocks: Callable[[], list[Block]] | None = None
+        blocks: Callable[[bool], list[Block]] | None = None
         if has_roles(self):  # by the sample: columns may be centred and scaled by any rows
             self._take_roles(rows.X, source.names)
             self._box = self._inner(np.stack([sampled.low, sampled.high]))
@@ -336,9 +340,8 @@ class FeatureGPRegressor(FeatureFunctions):
         else:
             if not is_whole:
 
-                def blocks() -> list[Block]:
-                    request = self._learning_request(rows.X.shape[1])
-                    return make_blocks(passes, sampled, request.ard, rng, tied=request.tied)
+                def blocks(ard: bool) -> list[Block]:
+                    return make_blocks(passes, sampled, ard, rng, tied=self._learning_request(rows.X.shape[1]).tied)
 
             self._prepare(rows.X, rows.targets - self._offset, rows.weights, blocks)
         if is_whole:
@@ -363,10 +366,11 @@ class FeatureGPRegressor(FeatureFunctions):
         X: Floats,
         centered: Floats,
         weights: Floats | None,
-        blocks: Callable[[], list[Block]] | None = None,
+        blocks: Callable[[bool], list[Block]] | None = None,
         drift: Floats | None = None,
+        again: bool = False,
     ) -> None:
-        """Settle hyperparameters and maps."""
+        """Settle hyperparameters and maps; `again` is for the same rows with other weights."""
         self._check_options()
         if is_tensor(X) and (self.likelihood == "features" or not has_scales(self.feature_map)):
             raise ValueError(
@@ -374,7 +378,7 @@ class FeatureGPRegressor(FeatureFunctions):
                 "likelihood='kernel', where X is a tensor."
             )
         if has_scales(self.feature_map):
-            self._learn(X, centered, weights, blocks, drift)
+            self._learn(X, centered, weights, blocks, drift, again)
             self._fit_maps(X)
             if self.likelihood == "features":
                 self._refine(X, centered, weights)
@@ -481,8 +485,10 @@ class FeatureGPRegressor(FeatureFunctions):
             raise ValueError(
                 f"{describe(self, 'length_scale')} has no meaning for {name}: set the map's own parameters instead."
             )
-        if check_bool(self, "ard"):
-            raise ValueError(f"{describe(self, 'ard')} must be False for {name}, which has no length scales to learn.")
+        if self._check_ard() is True:
+            raise ValueError(
+                f"{describe(self, 'ard')} must be 'auto' or False for {name}, which has no length scales to learn."
+            )
         if is_rotated(self):
             raise ValueError(f"{describe(self, 'anisotropy')} must be 'axes' for {name}, which has no length scales.")
         if self._check_kernel() != "gaussian":

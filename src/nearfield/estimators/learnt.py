@@ -65,7 +65,7 @@ class Learnt:
         X, y, noise, drift = self._rows_of_process()
         variance: float = self.noise_variance_  # type: ignore[attr-defined]
         weights = variance / noise if variance else np.ones(len(noise))
-        request: Any = self._learning_request(X.shape[1])  # type: ignore[attr-defined]
+        request: Any = self._learning_request(X.shape[1]).as_before(self.learned_)  # type: ignore[attr-defined]
         data = LearningData(X, y, weights if np.ptp(weights) > 0 else None, drift=drift)
         return profile(self.learned_, data, request, entry, name, n_values)  # type: ignore[attr-defined]
 

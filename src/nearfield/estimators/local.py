@@ -61,8 +61,9 @@ class LocalGPRegressor(LearntNoise):
         Prior variance of the latent function; None learns it. Several are those of as many Gaussians.
     noise_variance : float or None, default=None
         Variance of the observation noise; None learns it. It counts as at least 1e-9 of the signal variance.
-    ard : bool, default=False
-        Learn one length scale per column.
+    ard : {"auto"} or bool, default="auto"
+        Learn one length scale per column, or one for all. "auto": one per column beyond three columns; in two or three,
+        the exact likelihood of up to 1000 rows decides. See `ExactGPRegressor`.
     n_scales : int or "auto", default="auto"
         Number of Gaussians summed in the kernel. "auto" learns it where length scale and signal variance are learnt;
         where they are given, they tell it: see `ExactGPRegressor`.
@@ -179,6 +180,8 @@ class LocalGPRegressor(LearntNoise):
         Numbers of the columns that the process lives in.
     rotation_ : ndarray of shape (d, d)
         With `anisotropy="rotated"`, directions of the axes that length scales belong to, one per row.
+    ard_ : bool
+        Whether each column has a length scale of its own; `learned_.ard_reason` says why where `ard` is "auto".
     metric_ : str
         "euclidean" or "sphere".
     n_features_in_ : int
@@ -195,7 +198,7 @@ class LocalGPRegressor(LearntNoise):
         length_scale: Any = None,
         signal_variance: Any = None,
         noise_variance: float | None = None,
-        ard: bool = False,
+        ard: bool | str = "auto",
         n_scales: Any = "auto",
         kernel: str = "gaussian",
         metric: str = "auto",
@@ -352,7 +355,8 @@ class LocalGPRegressor(LearntNoise):
         self._store(replace(fitted, report=replace(fitted.report, target=self._target_in_words())))
         self.noise_model_, self._stated_noise = NoiseModel(), None
         if isinstance(data, InMemory):
-            self._settle_noise(data, options, lambda rows: fit(rows, request, rngs), clock)
+            again = replace(request, learning=request.learning.as_before(fitted.learned))
+            self._settle_noise(data, options, lambda rows: fit(rows, again, rngs), clock)
             report = replace(self._fitted.report, variogram=departure(self))
             self._store(replace(self._fitted, report=report))
         return self

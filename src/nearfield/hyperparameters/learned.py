@@ -73,6 +73,12 @@ class Learned:
     compared: tuple[tuple[str, float], ...] = ()  # kernels that were compared, and their likelihoods
     silent: tuple[int, ...] = ()  # columns that one component does without, and which no other was given
     standard_errors: Floats | None = None  # of the logarithms of length scales, variances and noise; NaN where given
+    ard_reason: str = ""  # why columns share a length scale, or do not, where the data decided it
+
+    @property
+    def is_ard(self) -> bool:
+        """Whether each column has a length scale of its own."""
+        return bool(self.kernel.length_scales.shape[1] > 1)
 
     def rescaled(self, units: Floats) -> Learned:
         """What learning from the same data finds where their columns are multiplied by `units` (d,)."""

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..common.types import Booleans, Floats
 from ..common.warnings import warn
+from .ard import decide_ard
 from .blocks import Block, LearningData
 from .composite import finish, maximise_composite_likelihood, space_of, with_extents
 from .families import compare_families
@@ -40,23 +41,25 @@ def learn_hyperparameters(
     weights: Floats | None,
     request: LearningRequest,
     rng: np.random.RandomState,
-    make_blocks: Callable[[], list[Block]] | None = None,
+    make_blocks: Callable[[bool], list[Block]] | None = None,
     drift: Floats | None = None,
 ) -> Learned:
     """Learn all hyperparameters that are not given from arrays; for these see `LearningData`.
 
-    Where they are a sample of a stream, `make_blocks` gives blocks of the whole stream.
+    Where they are a sample of a stream, `make_blocks` gives blocks of the whole stream; it is told whether each column
+    has a length scale of its own.
     """
     data = LearningData(X, y, weights, drift=drift)
+    request = decide_ard(data, request, rng)
     if make_blocks is not None and not request.fixed.is_complete:
-        data = replace(data, blocks=make_blocks())
+        data = replace(data, blocks=make_blocks(request.ard))
     return learn(data, request, rng)
 
 
 def learn(data: LearningData, request: LearningRequest, rng: np.random.RandomState) -> Learned:
     """Learn all hyperparameters that are not given, and warn of what a user should know.
 
-    `rng` is for the blocks and the random starts.
+    `rng` is for the blocks and the random starts. Whether columns share a length scale is no longer open.
     """
     fixed, wanted = request.fixed, request.n_scales
     if fixed.is_complete:
@@ -73,7 +76,7 @@ def learn(data: LearningData, request: LearningRequest, rng: np.random.RandomSta
     else:
         learned = compare_families(data, request, lambda one: _learn_family(data, one, rng, work))
     learned = finish(learned, data, replace(request, family=learned.kernel.family), rng, work)
-    learned = without_chance(learned, data, request)
+    learned = replace(without_chance(learned, data, request), ard_reason=request.ard_reason)
     n_free = 0 if fixed.is_complete else int(space_of(data, request, 1).free.sum())
     if request.progress is not None and not fixed.is_complete:
         request.progress("learning", 1.0, learned.log_likelihood)
@@ -84,11 +87,12 @@ def learn(data: LearningData, request: LearningRequest, rng: np.random.RandomSta
         )
         return learned
     if request.is_one_kernel:
-        _warn_of(learned, request)
+        _warn_of(_without_silent_columns(learned, data, request), request)
         return learned
     n_scales = learned.kernel.n_scales
     # A further scale on its bound says no more than that it is one too many.
-    _warn_of(learned if n_scales == 1 else replace(learned, on_bounds=()), request)
+    told = _without_silent_columns(learned, data, request)
+    _warn_of(told if n_scales == 1 else replace(told, on_bounds=()), request)
     if wanted is not None and n_scales < wanted:
         warn(f"n_scales={wanted}, but the data tell only {n_scales} apart; those are kept.")
     return learned
@@ -99,6 +103,17 @@ def _learn_family(data: LearningData, request: LearningRequest, rng: np.random.R
     if request.is_one_kernel:
         return maximise_composite_likelihood(data, request, rng, n_scales=request.n_given, work=work)
     return learn_with_scales(data, request, rng, work)
+
+
+def _without_silent_columns(learned: Learned, data: LearningData, request: LearningRequest) -> Learned:
+    """What was learnt, less bounds that are no surprise: those of columns without effect, where nobody asked for ARD.
+
+    Their length scales are as long as is allowed. Where those of all columns are, it is worth a warning.
+    """
+    silent = [b for b in learned.on_bounds if b.kind == "length_scale" and b.column is not None and b.at_upper]
+    if not request.ard_reason or len(silent) == np.count_nonzero(np.ptp(data.X, axis=0)):
+        return learned
+    return replace(learned, on_bounds=tuple(b for b in learned.on_bounds if b not in silent))
 
 
 def _warn_of(learned: Learned, request: LearningRequest) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..common.types import Floats
+from .learned import Learned
 
 Progress = Callable[[str, float, float], None]
 """Called as `progress(stage, done, value)`, with `done` from 0 to 1 and the likelihood per point reached."""
@@ -40,8 +41,16 @@ class LearningRequest:
     columns: Sequence[str] | None = None  # names of the columns of the data, for warnings
     family: str = "gaussian"  # of the kernel; "auto" compares some
     tied: int = 0  # with `ard`, so many of the first columns share a length scale: x, y and z of the earth
+    is_ard_open: bool = False  # whether the data decide `ard` first; see `decide_ard`
+    ard_reason: str = ""  # how they did, in words; empty where they were not asked
 
     @property
     def is_one_kernel(self) -> bool:
         """Whether the number of components is told, by itself or by what is given."""
         return self.n_scales == 1 or self.fixed.length_scales is not None or self.fixed.variances is not None
+
+    def as_before(self, learned: Learned) -> LearningRequest:
+        """The same for data learnt from before: columns share a length scale, or do not, as they did there."""
+        if not self.is_ard_open:
+            return self
+        return replace(self, is_ard_open=False, ard=learned.is_ard, ard_reason=learned.ard_reason)

@@ -37,7 +37,7 @@ def learn_rotation(data: LearningData, request: LearningRequest, rng: np.random.
     them, and so on. Where the data tell nothing, axes are the columns.
     """
     d = data.X.shape[1]
-    plain = _one_component(request)
+    plain = one_component(request)
     space = Space.of(data.X, data.y, plain.fixed, 1, False, data.extents, family=plain.family)
     data = data.with_blocks(False, rng, n_jobs=request.n_jobs)
     deadline = time.perf_counter() + request.time_budget
@@ -63,7 +63,7 @@ def learn_rotation(data: LearningData, request: LearningRequest, rng: np.random.
     return as_rotation(axes)
 
 
-def _one_component(request: LearningRequest) -> LearningRequest:
+def one_component(request: LearningRequest) -> LearningRequest:
     """The request for one component and one length scale, of a family that stands for what was asked for."""
     family = request.family
     if family == "auto" or (family == "gaussian" and (request.n_scales != 1 or request.n_given != 1)):

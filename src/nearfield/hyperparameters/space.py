@@ -14,6 +14,9 @@ from ..kernels import Kernel
 from .learned import OnBound
 from .request import Fixed
 
+OUTER_SHARE = 0.05  # of the values at either end of a column, that may be outliers
+OUTLYING_RATIO = 2.0  # of standard deviations with and without them, above which they are
+ROUNDING = 1e-12  # of the largest value of a column: smaller spreads are rounding errors
 CONSTANT_SPREAD = 1e-6  # stands in for the variance of targets that are all equal
 
 
@@ -50,8 +53,16 @@ class Extents:
 
 
 def spreads_of(X: Floats, tied: int = 0) -> Floats:
-    """Standard deviation (d,) of each column of `X` (n, d), and of the first `tied` ones together."""
+    """Spread (d,) of each column of `X` (n, d), and of the first `tied` ones together.
+
+    It is the standard deviation. Where that is more than twice what is left of it when values are drawn in to the
+    quantiles of 5 % and 95 %, outliers would set the unit, and the latter is taken, unless it is 0, as for a rare code.
+    """
     spreads: Floats = X.std(axis=0)
+    inner = np.clip(X, *np.quantile(X, [OUTER_SHARE, 1 - OUTER_SHARE], axis=0)).std(axis=0)
+    has_outliers = (inner > ROUNDING * np.abs(X).max(axis=0)) & (spreads > OUTLYING_RATIO * inner)
+    spreads = np.where(has_outliers, inner, spreads)
+    spreads[np.ptp(X, axis=0) == 0] = 0.0
     spreads[:tied] = np.sqrt(np.sum(spreads[:tied] ** 2))
     return spreads
 

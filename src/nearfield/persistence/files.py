@@ -439,7 +439,8 @@ def _check_shared(model: Any) -> None:
     _check_roles(model)
     conform(model.n_jobs, int | None)
     require(model.n_jobs != 0 and abs(model.n_jobs or 1) <= _MOST_THREADS)
-    for name in ("ard", "blend", "correction", "open_centers"):
+    require(isinstance(model.ard, bool) or model.ard == "auto")
+    for name in ("blend", "correction", "open_centers"):
         conform(getattr(model, name, False), bool)
 
 

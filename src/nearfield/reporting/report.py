@@ -79,6 +79,8 @@ class Report:
         Transformation of the target, in words; empty where there is none.
     kernel : str
         Family of the kernel, in words, and what it was compared with; empty for the Gaussian one.
+    ard_reason : str
+        Whether columns share a length scale, and why, in words; empty where the data were not asked.
     standard_errors : tuple of float
         Of the logarithms of all length scales, signal variances and the noise variance; NaN where one was given or the
         data do not tell it, empty where nothing was learnt.
@@ -138,6 +140,7 @@ class Report:
     kernel: str = ""
     standard_errors: tuple[float, ...] = ()
     silent: tuple[int, ...] = ()
+    ard_reason: str = ""
     drift: tuple[tuple[str, float, float], ...] = ()
     host: str = ""
     left_out: dict[str, float] = field(default_factory=dict)

@@ -72,6 +72,7 @@ def summarise(model: Any) -> Summary:
             ("method", method),
             ("distance", distance),
             *_axes(axes_in_words(model)),
+            *_shared_or_not(getattr(getattr(model, "learned_", None), "ard_reason", "")),
             *_hyperparameters(values, table, unit),
             *_drift(() if coef is None else coef.first_target()),
         ),
@@ -149,13 +150,19 @@ def _reported_scales(report: Report) -> list[tuple[str, str]]:
         table = _shares(lengths, shares, " km" if report.metric == "sphere" else "")
     lines = _hyperparameters(report.hyperparameters, table, " km" if report.metric == "sphere" else "")
     kernel = [("kernel", report.kernel)] if report.kernel else []
-    return [*kernel, *_axes(report.rotation), *lines, *_without_effect(report), *_how_sure(report)]
+    shared = _shared_or_not(report.ard_reason)
+    return [*kernel, *_axes(report.rotation), *shared, *lines, *_without_effect(report), *_how_sure(report)]
 
 
 def _without_effect(report: Report) -> list[tuple[str, str]]:
     """Columns that learning found to do nothing."""
     names = [report.columns[i] if i < len(report.columns) else f"x{i}" for i in report.silent]
     return [("no effect", f"{', '.join(names)}: the likelihood is the same without")] if names else []
+
+
+def _shared_or_not(words: str) -> list[tuple[str, str]]:
+    """Whether columns share a length scale, and why."""
+    return [("columns", f"length scales: {words}")] if words else []
 
 
 def _axes(words: str) -> list[tuple[str, str]]:

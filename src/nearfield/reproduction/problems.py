@@ -114,7 +114,7 @@ def make_problem(
         given: dict[str, Any] = {}
         if protocol == "published":
             given = published_hyperparameters(dataset.name, seed).as_parameters()
-        exact = ExactGPRegressor(**given, random_state=seed, n_jobs=n_jobs).fit(X[train], y[train])
+        exact = ExactGPRegressor(**given, ard=False, random_state=seed, n_jobs=n_jobs).fit(X[train], y[train])
         mean, std = exact.predict(X[test], return_std=True, include_noise=True)
         learnt = np.array([exact.length_scale_, exact.signal_variance_, exact.noise_variance_])
         stored = {"mean": mean, "std": std, "hyperparameters": learnt}

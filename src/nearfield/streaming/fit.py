@@ -73,9 +73,9 @@ class SourceData:
         if request.n_scales is None and not (self.may_hold and self._fits()):
             request = replace(request, n_scales=1)
 
-        def blocks() -> list[Block]:
+        def blocks(ard: bool) -> list[Block]:
             n = N_BLOCKS + (N_ASIDE if request.n_scales is None else 0)
-            return make_blocks(self.passes, self.sampled, request.ard, rng, n, request.tied)
+            return make_blocks(self.passes, self.sampled, ard, rng, n, request.tied)
 
         return learn_hyperparameters(X, y, weights, request, rng, blocks)
 

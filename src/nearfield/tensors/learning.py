@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,12 +11,13 @@ import torch
 from scipy.linalg import LinAlgError
 
 from ..common.arrays import Array as Tensor
-from ..common.arrays import as_doubles, on_host
+from ..common.arrays import as_doubles, like, on_host
 from ..common.types import Floats, Integers
 from ..hyperparameters import learning as hyperparameters
+from ..hyperparameters.ard import decide_ard
 from ..hyperparameters.blocks import LARGEST_SINGLE_BLOCK, N_ASIDE, N_BLOCKS, Block, LearningData, near_and_far
 from ..hyperparameters.learning import Learned, LearningRequest
-from ..hyperparameters.space import NO_EXTENTS, Extents
+from ..hyperparameters.space import NO_EXTENTS, Extents, spreads_of
 from ..kernels import Kernel
 from ..kernels.families import FAMILIES
 from ..solvers.factors import LOG_2PI, inverse_of_lower
@@ -32,6 +35,8 @@ def learn(
         data = LearningData(np.zeros((2, X.shape[1])), np.zeros((2, 1)))
     else:
         _set_up(X.device)
+        if request.is_ard_open:
+            request = decide_ard(_sample(X, y, weights, deepcopy(rng)), request, rng)
         n_blocks = N_BLOCKS if request.n_scales == 1 else N_BLOCKS + N_ASIDE
         data = summary(X, y, weights, n_blocks, request.ard, rng, request.tied)
     learned = hyperparameters.learn(data, request, rng)
@@ -60,10 +65,9 @@ def summary(
 ) -> LearningData:
     """Some points and targets on the host, and what was prepared on the device; see `blocks.make_blocks` for `tied`."""
     n = len(X)
-    scale = X.std(dim=0, correction=0) if ard else torch.ones_like(X[0])
-    if ard and tied:
-        scale[:tied] = torch.linalg.norm(scale[:tied])
-    scaled = X / torch.where(scale > 0, scale, 1.0)
+    sample = _sample(X, y, weights, rng)
+    scale = spreads_of(sample.X, tied) if ard else np.ones(X.shape[1])
+    scaled = X / like(np.where(scale > 0, scale, 1.0), X)
 
     def nearest(chosen: Integers, k: int) -> Integers:
         return on_host(cells.nearest_points(scaled, scaled[torch.as_tensor(chosen, device=X.device)], k))
@@ -72,13 +76,19 @@ def summary(
         return on_host(scaled[torch.as_tensor(chosen, device=X.device)])
 
     groups = [np.arange(n)] if n <= LARGEST_SINGLE_BLOCK else near_and_far(n, n_blocks, rng, nearest, points)
-    sample = torch.as_tensor(rng.permutation(n)[:SAMPLE], device=X.device)
-    return LearningData(
-        as_doubles(X[sample]),
-        as_doubles(y[sample]),
+    return replace(
+        sample,
         blocks=[_block(X, y, weights, group) for group in groups],
         extents=_extents(scaled, rng),
         likelihood=lambda blocks: Stack(blocks, X.device).log_likelihood,
+    )
+
+
+def _sample(X: Tensor, y: Tensor, weights: Tensor | None, rng: np.random.RandomState) -> LearningData:
+    """Some rows, on the host."""
+    rows = torch.as_tensor(rng.permutation(len(X))[:SAMPLE], device=X.device)
+    return LearningData(
+        as_doubles(X[rows]), as_doubles(y[rows]), None if weights is None else as_doubles(weights[rows])
     )
 
 
