@@ -130,7 +130,7 @@ def make(
     if np.any(units != 1):
         rescale(model, units)
     give_names(model, recipe.names, recipe.levels)
-    if model.learned_.on_bounds and model.kernel_.n_scales == 1:
+    if model.learned_.surprising_bounds and model.kernel_.n_scales == 1:
         note(on_bounds_message(model.learned_, model._inner_names()))
     return Made(model, units)
 

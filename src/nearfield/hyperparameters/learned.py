@@ -80,6 +80,18 @@ class Learned:
         """Whether each column has a length scale of its own."""
         return bool(self.kernel.length_scales.shape[1] > 1)
 
+    @property
+    def surprising_bounds(self) -> tuple[OnBound, ...]:
+        """Estimates on a bound that are worth a warning.
+
+        Columns without effect have length scales as long as is allowed, which is no surprise where nobody asked for a
+        length scale per column, unless it is so of all of them.
+        """
+        silent = [b for b in self.on_bounds if b.kind == "length_scale" and b.column is not None and b.at_upper]
+        if not self.ard_reason or len(silent) == self.kernel.length_scales.size:
+            return self.on_bounds
+        return tuple(b for b in self.on_bounds if b not in silent)
+
     def rescaled(self, units: Floats) -> Learned:
         """What learning from the same data finds where their columns are multiplied by `units` (d,)."""
         kernel = replace(self.kernel, length_scales=self.kernel.length_scales * units)
@@ -103,8 +115,9 @@ class OnBoundWarning(ConvergenceWarning):  # type: ignore[misc]
 
 
 def on_bounds_message(learned: Learned, columns: Sequence[str] | None) -> str:
-    """Sentence that names all estimates on a bound."""
-    return f"These estimates sit on a bound: {'; '.join(learned.bounds_in_words(columns))}."
+    """Sentence that names the estimates on a bound that are worth a warning."""
+    told = replace(learned, on_bounds=learned.surprising_bounds)
+    return f"These estimates sit on a bound: {'; '.join(told.bounds_in_words(columns))}."
 
 
 def not_converged_message(log_likelihood: float, seconds: float, n_evaluations: int, time_budget: float) -> str:

@@ -87,12 +87,11 @@ def learn(data: LearningData, request: LearningRequest, rng: np.random.RandomSta
         )
         return learned
     if request.is_one_kernel:
-        _warn_of(_without_silent_columns(learned, data, request), request)
+        _warn_of(learned, request)
         return learned
     n_scales = learned.kernel.n_scales
     # A further scale on its bound says no more than that it is one too many.
-    told = _without_silent_columns(learned, data, request)
-    _warn_of(told if n_scales == 1 else replace(told, on_bounds=()), request)
+    _warn_of(learned if n_scales == 1 else replace(learned, on_bounds=()), request)
     if wanted is not None and n_scales < wanted:
         warn(f"n_scales={wanted}, but the data tell only {n_scales} apart; those are kept.")
     return learned
@@ -105,22 +104,11 @@ def _learn_family(data: LearningData, request: LearningRequest, rng: np.random.R
     return learn_with_scales(data, request, rng, work)
 
 
-def _without_silent_columns(learned: Learned, data: LearningData, request: LearningRequest) -> Learned:
-    """What was learnt, less bounds that are no surprise: those of columns without effect, where nobody asked for ARD.
-
-    Their length scales are as long as is allowed. Where those of all columns are, it is worth a warning.
-    """
-    silent = [b for b in learned.on_bounds if b.kind == "length_scale" and b.column is not None and b.at_upper]
-    if not request.ard_reason or len(silent) == np.count_nonzero(np.ptp(data.X, axis=0)):
-        return learned
-    return replace(learned, on_bounds=tuple(b for b in learned.on_bounds if b not in silent))
-
-
 def _warn_of(learned: Learned, request: LearningRequest) -> None:
     if not learned.converged:
         how = learned.log_likelihood, learned.seconds, learned.n_evaluations, request.time_budget
         warn(not_converged_message(*how), ConvergenceWarning)
-    if learned.on_bounds:
+    if learned.surprising_bounds:
         warn(on_bounds_message(learned, request.columns), OnBoundWarning)
 
 
