@@ -63,8 +63,10 @@ def test_most_rows_are_looked_at_only_where_few_leave_it_open(monkeypatch):
 
 
 def test_short_length_scales_are_told_by_neighbours_among_very_many_rows():
-    """Rows drawn one by one would be too far apart to tell length scales as short as these."""
-    assert decided(sample(30_000, [0.01, 0.03])).ard
+    """Of as many rows drawn one by one, hardly any are near enough to each other to tell length scales as short."""
+    request = decided(sample(30_000, [0.004, 0.012], noise=0.1))
+    assert request.ard
+    assert f"of {ard.SETTINGS.first_rows} rows" in request.ard_reason
 
 
 @pytest.mark.parametrize("outlier", [1e3, 1e6, 1e9])
