@@ -156,11 +156,18 @@ def test_drift_and_mean():
     assert np.median(np.abs(ratio - 1)) < 0.35
 
 
+def test_each_of_several_targets_has_noise_of_its_own_kind():
+    rng = np.random.default_rng(5)
+    both = exact(noise="auto").fit(X, np.column_stack([Y, truth(X) + 0.3 * rng.standard_normal(len(X))]))
+    alone = exact(noise="auto").fit(X, Y)
+    assert [one.noise_model_.field is None for one in both.estimators_] == [False, True]
+    np.testing.assert_allclose(both.predict_noise(TEST)[:, 0], alone.predict_noise(TEST), rtol=1e-6)
+
+
 def test_where_it_is_refused():
-    two = np.column_stack([Y, Y])
+    given = {"signal_variance": 1.0, "noise_variance": 0.1}  # for every target: one model serves all
     with pytest.raises(ValueError, match="'noise' parameter of ExactGPRegressor must be left as it is for several"):
-        exact(noise="local").fit(X, two)
-    assert exact().fit(X, two).noise_model_.is_plain
+        exact(noise="local", **given).fit(X, np.column_stack([Y, Y]))
     with pytest.raises(ValueError, match=r"'noise' .* must be 'constant' or 'auto' for rows of a source"):
         by_features(noise="local").fit(nf.sources.ArraySource(X, Y))
     assert by_features().fit(nf.sources.ArraySource(X, Y)).noise_model_.is_plain

@@ -18,6 +18,8 @@ from sklearn.tree import DecisionTreeRegressor
 import nearfield as nf
 from nearfield.common.validation import spawn
 
+from ..warned import discrete_targets
+
 GIVEN = {"length_scale": 1.0, "signal_variance": 0.5, "noise_variance": 0.05, "random_state": 0}
 RNG = np.random.default_rng(0)
 N = 300
@@ -131,6 +133,7 @@ def test_boosting_finds_steps_and_more_rows_are_taken_in():
     ],
     ids=lambda mean: type(mean).__name__,
 )
+@discrete_targets
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_weights_reach_the_mean_model_in_whatever_it_is_wrapped(mean, rounds):
     y, weights = np.where(np.arange(N) % 2, 100.0, 2.5), np.where(np.arange(N) % 2, 1e-9, 1.0)

@@ -84,10 +84,26 @@ def test_a_column_of_codes_beside_a_large_one():
 
 
 def test_beyond_three_columns_that_vary_each_has_its_own():
-    assert decided(sample(50, [0.3] * 4)).ard
+    assert decided(sample(80, [0.3] * 4)).ard
     data = sample(100, [0.3] * 2)
     constant = np.full((100, 3), [2.0, 0.0, 1e6])
     assert not decided(dataclasses.replace(data, X=np.column_stack([data.X, constant]))).ard
+
+
+def test_of_few_rows_in_many_columns_the_likelihood_decides():
+    """As many length scales as columns fit the noise of a hundred rows, unless columns differ much."""
+    alike, unlike = sample(100, [3.0] * 12), sample(100, [0.6, 0.6, *[1e3] * 10])
+    assert not decided(alike).ard
+    assert decided(unlike).ard
+    assert decided(sample(240, [3.0] * 12)).ard  # twenty rows per column
+
+
+def test_targets_of_very_different_size_count_alike():
+    wide, narrow = sample(300, [0.2, 1e3], seed=1), sample(300, [0.3, 0.3], seed=2)
+    y = np.column_stack([wide.y, 1e6 * narrow.y])
+    together = decided(dataclasses.replace(wide, y=np.column_stack([wide.y, 1e6 * wide.y])))
+    assert together.ard
+    assert decided(dataclasses.replace(wide, y=y)).ard == decided(dataclasses.replace(wide, y=y / [1.0, 1e6])).ard
 
 
 @pytest.mark.parametrize("X", [np.zeros((20, 2)), np.eye(20)[:, :1], np.column_stack([np.arange(20.0), np.ones(20)])])

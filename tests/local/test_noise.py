@@ -185,7 +185,7 @@ def test_other_words_are_refused(options):
 def test_where_it_is_not_supported():
     y = truth(X)
     with pytest.raises(ValueError, match="must be 'auto' or 'constant' for several targets"):
-        nf.LocalGPRegressor(**GIVEN, noise="local").fit(X, np.column_stack([y, y]))
+        nf.LocalGPRegressor(**GIVEN, noise_variance=0.1, noise="local").fit(X, np.column_stack([y, y]))
     source = ArraySource(X, y, sample_size=100)
     fixed = {"spacing": 1.0, "radius": 3.0, "features": nf.TaylorFeatures(8)}
     with pytest.raises(ValueError, match="must be 'auto' or 'gaussian' for rows of a source"):

@@ -1,5 +1,6 @@
 import os
 import signal
+import warnings
 from functools import cache
 from pathlib import Path
 
@@ -315,3 +316,25 @@ def test_dask_is_imported_only_when_it_is_there(tmp_path):
     code = "import sys, nearfield, nearfield.sources; print(sorted({'dask', 'distributed'} & set(sys.modules)))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("regressor", ["local", "features"])
+def test_each_of_several_targets_has_variances_of_its_own(regressor):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 16, (1200, 2))
+    f = np.sin(X[:, 0]) * np.cos(X[:, 1])
+    Y = np.column_stack([1000 * (f + 0.5 * rng.standard_normal(len(X))), f + 0.1 * rng.standard_normal(len(X))])
+    given = {"length_scale": 1.4, "random_state": 0}
+    model = nf.LocalGPRegressor(**given, noise="constant", likelihood="gaussian", tolerance=0.1)
+    if regressor == "features":
+        model = nf.FeatureGPRegressor(nf.FourierFeatures(80, random_state=0), **given)
+    points, targets = da.from_array(X, chunks=(400, 2)), da.from_array(Y, chunks=(400, 2))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The model is .* from the exact Gaussian process")
+        expected = model.fit(X, Y).predict(X[:50], return_std=True, include_noise=True)
+        model.fit(points, targets)
+    answer = model.predict(da.from_array(X[:50], chunks=(20, 2)), return_std=True, include_noise=True)
+    for found, known in zip(answer, expected, strict=True):
+        assert found.shape == (50, 2)
+        np.testing.assert_allclose(np.asarray(found) / [1000, 1], known / [1000, 1], atol=1e-3)
+    np.testing.assert_allclose(model.noise_variance_, [250_000, 0.01], rtol=0.3)

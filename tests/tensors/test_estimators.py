@@ -405,3 +405,17 @@ def test_scores_need_tensors_alone():
         model.score(points, targets, np.ones(100))
     with pytest.raises(ValueError, match="X has 100 samples, but y has 50"):
         model.score(points, targets[:50])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["exact", "Fourier", "local"])
+def test_each_of_several_targets_has_variances_of_its_own(name, device):
+    X, y, X_test = problem()
+    rng = np.random.RandomState(1)
+    Y = np.column_stack([1000 * y, y + 2 * rng.standard_normal(len(y))])
+    model = clone({**MODELS, "local": nf.LocalGPRegressor(noise="constant", likelihood="gaussian")}[name])
+    model.set_params(length_scale=None, signal_variance=None, noise_variance=None, n_scales=1, random_state=0)
+    expected, found = both(model, X, Y, X_test, device, include_noise=True)
+    for answer, known in zip(found, expected, strict=True):
+        np.testing.assert_allclose(answer / [1000, 1], known / [1000, 1], atol=1e-2)
+    assert found[1][0, 0] / found[1][0, 1] == pytest.approx(1000 * 0.3 / (4 + 0.3**2) ** 0.5, rel=0.2)

@@ -75,6 +75,17 @@ def sum_runs(values: Array, counts: Array) -> Array:
     return total.index_add_(0, xp.repeat(xp.arange(len(counts), device=values.device), counts), values)
 
 
+def side_by_side(answers: list[Any]) -> Any:
+    """Arrays of one shape with one more axis at the end; of tuples of arrays, entry by entry."""
+    if isinstance(answers[0], tuple):
+        return tuple(side_by_side(list(each)) for each in zip(*answers, strict=True))
+    if type(answers[0]).__module__.partition(".")[0] == "dask":
+        import dask.array as da
+
+        return da.stack(answers, axis=-1, allow_unknown_chunksizes=True)
+    return namespace(*answers).stack(answers, axis=-1)
+
+
 def weighted_mean(y: Array, weights: Array | None) -> Array:
     """Mean (k,) of the rows of `y` (n, k), with weights (n,); of equal numbers it is just these."""
     xp = namespace(y)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
 from scipy.special import beta, gammaln, ndtr, ndtri, stdtr, stdtrit
 
+from .arrays import side_by_side
 from .targets import Target
 from .types import Floats
 from .validation import as_numbers, check_random_state, is_whole
@@ -153,6 +154,9 @@ class PredictiveDistribution:
     @staticmethod
     def joined(parts: Sequence[PredictiveDistribution]) -> PredictiveDistribution:
         """Distributions at places one after the other, by one model."""
+        if isinstance(parts[0], DistributionsOfTargets):
+            each = zip(*(part.targets for part in parts if isinstance(part, DistributionsOfTargets)), strict=True)
+            return DistributionsOfTargets.of([PredictiveDistribution.joined(own) for own in each])
         names = ("mean", "std", "scale", "_middle")
         mean, std, scale, middle = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
         return replace(parts[0], mean=mean, std=std, scale=scale, location=middle)
@@ -262,6 +266,63 @@ class PredictiveDistribution:
     def _scores(self, z: Floats) -> Floats:
         """Normal scores of standardised values."""
         return scores_of(z, self.dof)
+
+
+@dataclass(frozen=True, eq=False)
+class DistributionsOfTargets(PredictiveDistribution):
+    """Distributions of several targets at each of some places, each target with tails and a calibration of its own.
+
+    Attributes
+    ----------
+    targets : tuple of PredictiveDistribution
+        One per target, each at the same places (m,).
+    """
+
+    targets: tuple[PredictiveDistribution, ...] = ()
+
+    @classmethod
+    def of(cls, targets: Sequence[PredictiveDistribution]) -> DistributionsOfTargets:
+        """Distributions (m, k), from those of each target (m,)."""
+        mean, std, scale = side_by_side([(each.mean, each.std, each.scale) for each in targets])
+        return cls(mean, std, scale, targets=tuple(targets))
+
+    def target(self, number: int) -> PredictiveDistribution:
+        """See `PredictiveDistribution`."""
+        return self.targets[number]
+
+    def scores(self, y: ArrayLike) -> Floats:
+        """See `PredictiveDistribution`."""
+        return self._of_each("scores", y)
+
+    def cdf(self, y: ArrayLike) -> Floats:
+        """See `PredictiveDistribution`."""
+        return self._of_each("cdf", y)
+
+    def logpdf(self, y: ArrayLike) -> Floats:
+        """See `PredictiveDistribution`."""
+        return self._of_each("logpdf", y)
+
+    def crps(self, y: ArrayLike) -> Floats:
+        """See `PredictiveDistribution`."""
+        return self._of_each("crps", y)
+
+    def ppf(self, q: ArrayLike) -> Floats:
+        """See `PredictiveDistribution`."""
+        return np.stack([target.ppf(q) for target in self.targets], axis=1)
+
+    def sample(self, n_samples: int = 1, random_state: Any = 0) -> Floats:
+        """See `PredictiveDistribution`."""
+        rng = check_random_state(random_state)
+        return np.stack([target.sample(n_samples, rng) for target in self.targets], axis=1)
+
+    def _of_each(self, method: str, y: ArrayLike) -> Floats:
+        """What a method of each target's distributions says of its values, which are (m, k) or one number."""
+        values = np.asarray(y, dtype=np.float64)
+        if values.shape not in ((), self.mean.shape):
+            self._standardised(values)  # refuses them
+        columns = np.broadcast_to(values, self.mean.shape).T
+        answers = [getattr(each, method)(own) for each, own in zip(self.targets, columns, strict=True)]
+        return np.stack(answers, axis=1)
 
 
 def scores_of(z: Floats, dof: float) -> Floats:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .distribution import PredictiveDistribution, check_level
+from .arrays import side_by_side
+from .distribution import DistributionsOfTargets, PredictiveDistribution, check_level
 from .types import Floats
 
 
@@ -24,6 +25,12 @@ class LeftOut:
 
     y: Floats
     distribution: PredictiveDistribution
+
+    @staticmethod
+    def of_targets(answers: list[LeftOut]) -> LeftOut:
+        """Those of several targets, from those of each."""
+        together = DistributionsOfTargets.of([each.distribution for each in answers])
+        return LeftOut(side_by_side([each.y for each in answers]), together)
 
     def __len__(self) -> int:
         return len(self.y)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from .arrays import side_by_side
 from .types import Floats
 
 
@@ -28,6 +29,12 @@ class PredictedParts:
     drift: Part
     process: Part
     total: Part
+
+    @staticmethod
+    def of_targets(answers: list[PredictedParts]) -> PredictedParts:
+        """Those of several targets, from those of each."""
+        pairs = [[(part.mean, part.std) for part in (each.drift, each.process, each.total)] for each in answers]
+        return PredictedParts(*(Part(*side_by_side(list(each))) for each in zip(*pairs, strict=True)))
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with columns drift, drift_std, process, ...; of several targets drift_0, ..."""

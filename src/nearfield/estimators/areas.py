@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..common.arrays import as_doubles
+from ..common.arrays import as_doubles, side_by_side
 from ..common.errors import OutOfReachError
 from ..common.types import Floats, Integers
 from ..common.validation import is_whole
 from .area_groups import Groups
+from .by_target import by_target
 from .samples import Sampler, seed_of
 from .twins import array_of, twin_of
 
@@ -39,6 +40,12 @@ class Areas(NamedTuple):
     mean_error: Floats
     std_error: Floats
 
+    @staticmethod
+    def of_targets(answers: list[Areas]) -> Areas:
+        """Those of several targets, from those of each."""
+        names = ("mean", "std", "mean_error", "std_error")
+        return answers[0]._replace(**{name: side_by_side([getattr(a, name) for a in answers]) for name in names})
+
     def to_frame(self) -> Any:
         """The same as a pandas DataFrame, indexed by group."""
         import pandas as pd
@@ -63,6 +70,7 @@ class Aggregated:
     y_mean_: Any
     _single_target: bool
 
+    @by_target(Areas.of_targets)
     def predict_areas(
         self,
         X: Any,

@@ -14,7 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_X_y
 
 from ..common import memory
-from ..common.arrays import Array, as_doubles, empty_like_shape, indices_like, is_tensor, like, namespace
+from ..common.arrays import Array, as_doubles, empty_like_shape, indices_like, is_tensor, like, namespace, side_by_side
 from ..common.axes import axis_names, turned
 from ..common.progress import display
 from ..common.sphere import N_CHORD_COLUMNS, Sphere
@@ -46,6 +46,7 @@ from ..solvers.drift import UniversalKriging
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
 from .areas import Aggregated
+from .by_target import by_target, own_regressors
 from .columns import has_roles, with_design
 from .covariates import WithDrift
 from .discrete import warn_of_discrete
@@ -55,13 +56,15 @@ from .learnt import Learnt
 from .places import framed, sphere_for, without_geometry
 from .probabilities import Probabilistic
 from .rotated import BUDGET_SHARE, check_rotated, is_rotated
-from .samples import Sampled, check_n_samples
+from .samples import Sampled, check_n_samples, seeds_of_targets
+from .several import SeveralTargets
 from .twins import array_of, as_given
 
 JOINT_UP_TO = 2000  # places, whose covariance matrix is cheaper than functions
 
 
 class GPRegressor(
+    SeveralTargets,
     WithDrift,
     Probabilistic,
     Sampled,
@@ -671,6 +674,7 @@ class JointGPRegressor(GPRegressor):
     def _n_rows(self) -> int:
         raise NotImplementedError
 
+    @by_target(side_by_side)
     def _predict(self, X: Any, return_std: bool, return_cov: bool, include_noise: bool) -> Any:
         """Posterior at points in memory; see `ExactGPRegressor.predict`."""
         if return_std and return_cov:
@@ -732,6 +736,10 @@ class JointGPRegressor(GPRegressor):
         samples : ndarray of shape (m, n_samples), or (m, n_targets, n_samples)
         """
         check_n_samples(n_samples)
+        ones = own_regressors(self)
+        if ones:
+            draws = zip(ones, seeds_of_targets(random_state, len(ones)), strict=True)
+            return np.stack([one.sample_y(X, n_samples, seed, include_noise) for one, seed in draws], axis=1)
         if self._is_host_of_tensors and is_tensor(X):
             return as_given(self.sample_y(array_of(X), n_samples, random_state, include_noise), X)
         by_rule = self._draws_by_rule(X) or (include_noise and not self.noise_model_.is_plain)

@@ -18,6 +18,7 @@ from ..features.design import TransformedDesign, dependent_columns
 from ..reporting.coefficients import DriftCoefficients
 from ..solvers.drift import Coefficients
 from .area_groups import Groups
+from .by_target import by_target
 from .columns import UNSEEN, Roles, has_roles, is_transformer, roles_of, with_design
 from .mean_model import boosting, cross_fitted, predicted
 from .twins import as_given
@@ -25,6 +26,10 @@ from .twins import as_given
 SOURCES = "rows of a source or a Dask collection"
 Moments = tuple[Floats, Floats]
 """Means (m, k) and variances (m,)."""
+
+
+def _by_name(answers: list[dict[str, float]]) -> dict[str, Any]:
+    return {name: np.array([each[name] for each in answers]) for name in answers[0]}
 
 
 class WithDrift:
@@ -55,6 +60,7 @@ class WithDrift:
         return np.arange(self.n_features_in_) if self._roles is None else np.array(self._roles.coordinates)
 
     @property
+    @by_target(DriftCoefficients.of_targets)
     def drift_coef_(self) -> DriftCoefficients:
         """Coefficients of the drift with standard errors; print it, or ask for `drift_coef_.to_frame()`."""
         sums = self._drift_sums() if hasattr(self, "kernel_") else None
@@ -67,6 +73,7 @@ class WithDrift:
         return DriftCoefficients(self._roles.design.names, values, to_given @ sums.covariance[:p, :p] @ to_given.T)
 
     @property
+    @by_target(DriftCoefficients.of_targets)
     def group_effects_(self) -> DriftCoefficients:
         """Effects of the levels of all groups, with standard errors; print it."""
         sums, roles = self._group_sums()
@@ -78,8 +85,9 @@ class WithDrift:
         return DriftCoefficients(names, values, sums.covariance[np.ix_(rows, rows)])
 
     @property
+    @by_target(_by_name)
     def group_variance_(self) -> dict[str, float]:
-        """Learnt variance of the effects of each column of groups."""
+        """Learnt variance of the effects of each column of groups, (n_targets,) where each target has its own."""
         sums, roles = self._group_sums()
         assert sums.prior is not None
         return {name: float(1 / sums.prior[columns.start]) for name, columns in roles.blocks.items()}
@@ -99,6 +107,7 @@ class WithDrift:
         """What the data say of the drift's coefficients, beyond `_trend`."""
         return None
 
+    @by_target(PredictedParts.of_targets)
     def predict_parts(self, X: Any) -> PredictedParts:
         """Predictions taken apart: `drift`, `process` and `total`, each with `mean` and `std`.
 

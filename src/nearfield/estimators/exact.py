@@ -26,8 +26,9 @@ from ..solvers.kernel_space import KernelSpace
 from ..solvers.left_out import of_kernel_space
 from ..streaming.inputs import refuse_source
 from .area_groups import Groups
+from .by_target import by_target, of_the_first
 from .joint_noise import LearntJointNoise
-from .learnt import refuse_unknown
+from .learnt import refuse_unknown, summed
 from .rotated import rotated
 from .samples import Functions
 from .twins import as_given
@@ -50,9 +51,9 @@ class ExactGPRegressor(LearntJointNoise):
         Variance of the observation noise; None learns it.
     ard : {"auto"} or bool, default="auto"
         Learn one length scale per column (automatic relevance determination), or one for all. "auto": one per column
-        beyond three columns; in two or three, the exact likelihood of up to 1000 rows decides by Schwarz's criterion
-        (BIC). Columns of different units are found either way, and need no scaling. Only coordinates count. A length
-        scale that is given decides by its shape. See `ard_`.
+        beyond three columns; in two or three, and with fewer than 20 rows per column, the exact likelihood of up to
+        1000 rows decides by Schwarz's criterion (BIC). Columns of different units are found either way, and need no
+        scaling. Only coordinates count. A length scale that is given decides by its shape. See `ard_`.
     n_scales : int or "auto", default=1
         Number of Gaussians summed in the kernel; "auto" learns it. Where several signal variances, or rows of length
         scales, are given, these tell it, and neither "auto" nor 1 need be changed.
@@ -173,7 +174,7 @@ class ExactGPRegressor(LearntJointNoise):
         ----------
         X : array of shape (n_samples, n_features)
         y : array of shape (n_samples,) or (n_samples, n_targets)
-            Targets share the hyperparameters.
+            Targets share the length scales; what is learnt besides is each target's own, in `estimators_`.
         sample_weight : array of shape (n_samples,) or None, default=None
             Precisions: the noise variance of sample i is `noise_variance / sample_weight[i]`. For known noise
             variances `s_i`, set `noise_variance=1` and weights `1 / s_i`.
@@ -183,6 +184,7 @@ class ExactGPRegressor(LearntJointNoise):
         self
         """
         refuse_source(self, X)
+        given = X, y, sample_weight
         X, y, weights = self._validate_training(X, y, sample_weight)
         fixed, _ = self._check_hyperparameters(X.shape[1])
         if fixed.noise_variance == 0:
@@ -201,6 +203,12 @@ class ExactGPRegressor(LearntJointNoise):
         self.y_mean_ = self._mean_of(y, weights)
         centered = y - self.y_mean_
         X = rotated(self, X, centered, weights, drift)
+        if self._has_own_variances(y.shape[1]):
+            kernel = None
+            if self.length_scale is None:
+                self._learn(X, centered, weights, drift=drift)
+                kernel = self.kernel_
+            return self._fit_each(y.shape[1], kernel, given)
         self._learn(X, centered, weights, drift=drift)
         self._posterior = self._conditioned(X, drift, centered, self._noise_of(X, weights))
         self._settle_noise("tensors" if is_tensor(X) else "")
@@ -277,6 +285,7 @@ class ExactGPRegressor(LearntJointNoise):
     def _n_rows(self) -> int:
         return len(self._process.X)
 
+    @by_target(of_the_first)
     def _training_points(self) -> Floats:
         points: Floats = self._outer(self._process.X) if self._points is None else self._points
         return points
@@ -344,6 +353,7 @@ class ExactGPRegressor(LearntJointNoise):
     def _bytes_per_function(self) -> float:
         return 32.0 * self._n_rows()
 
+    @by_target(summed)
     def log_marginal_likelihood(self, eval_gradient: bool = False) -> Any:
         """Log marginal likelihood of the training data at the fitted hyperparameters (summed over targets).
 

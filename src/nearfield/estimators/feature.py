@@ -43,8 +43,10 @@ from ..streaming.neighbours import make_blocks
 from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes
 from ..streaming.source import Source
+from .by_target import by_target, own_regressors
 from .columns import has_roles
 from .feature_functions import FeatureFunctions, has_scales
+from .learnt import summed
 from .probabilities import NO_ROWS, NoRowsError
 from .rotated import is_rotated, refuse_rows_of_rotated, rotated
 from .sampling import FeatureSums, rows_seen_by, take_sample
@@ -230,6 +232,9 @@ class FeatureGPRegressor(FeatureFunctions):
         points, targets, weights = self._validate_training(X, y, sample_weight)
         targets, drift = self._without_known(targets, weights)
         points = rotated(self, points, targets, weights, drift)
+        if self._has_own_variances(targets.shape[1]):
+            shared = self._shared_kernel(points, targets - self._mean_of(targets, weights), weights, drift=drift)
+            return self._fit_each(targets.shape[1], shared, (X, y, sample_weight))
         self._drift_prior = None
         # Sums are taken of what the targets have beyond this, so that a large mean does not cost them their digits.
         self._offset = self._mean_of(targets, weights)
@@ -240,6 +245,24 @@ class FeatureGPRegressor(FeatureFunctions):
         self._settle_noise("tensors" if is_tensor(wide) else "")
         self._measure(wide, targets - self._offset, self._rows_kept[2])
         return self
+
+    def _shared_kernel(
+        self,
+        X: Array,
+        centered: Array,
+        weights: Array | None,
+        blocks: Callable[[bool], list[Block]] | None = None,
+        drift: Floats | None = None,
+    ) -> Kernel | None:
+        """Kernel with the length scales that several targets share; None where they are given, or the map has none."""
+        if self.length_scale is not None or not has_scales(self.feature_map):
+            return None
+        if self.likelihood == "features":  # which takes all variances for alike
+            xp = namespace(centered)
+            spread = xp.std(centered, axis=0)
+            centered, blocks = centered / xp.where(spread > 0, spread, 1.0), None
+        self._prepare(X, centered, weights, blocks, drift)
+        return self.kernel_
 
     def _noise_options(self) -> tuple[str, str]:
         noise = check_option(self, "noise", ("auto", "constant", "local"))
@@ -331,11 +354,14 @@ class FeatureGPRegressor(FeatureFunctions):
         is_constant = isinstance(self.drift, str) and self.drift == "constant"
         self._drift_prior, self._offset = None, sampled.mean if is_constant else np.zeros_like(sampled.mean)
         blocks: Callable[[bool], list[Block]] | None = None
+        k = rows.targets.shape[1]
+        are_own = self._has_own_variances(k)
+        prepare: Callable[..., Any] = self._shared_kernel if are_own else self._prepare
         if has_roles(self):  # by the sample: columns may be centred and scaled by any rows
             self._take_roles(rows.X, source.names)
             self._box = self._inner(np.stack([sampled.low, sampled.high]))
             targets, drift = self._without_known(rows.targets, rows.weights)
-            self._prepare(self._inner(self._points), targets - self._offset, rows.weights, drift=drift)
+            prepared = prepare(self._inner(self._points), targets - self._offset, rows.weights, drift=drift)
             self._points = None
         else:
             if not is_whole:
@@ -343,7 +369,9 @@ class FeatureGPRegressor(FeatureFunctions):
                 def blocks(ard: bool) -> list[Block]:
                     return make_blocks(passes, sampled, ard, rng, tied=self._learning_request(rows.X.shape[1]).tied)
 
-            self._prepare(rows.X, rows.targets - self._offset, rows.weights, blocks)
+            prepared = prepare(rows.X, rows.targets - self._offset, rows.weights, blocks)
+        if are_own:
+            return self._fit_each(k, prepared, (source, None, None))
         if is_whole:
             self._condition(self._sums_of_rows(rows.X, rows.targets, rows.weights))
         else:
@@ -400,9 +428,12 @@ class FeatureGPRegressor(FeatureFunctions):
         forget : bool, default=False
             Forget all earlier data first, and keep only the hyperparameters and the map.
         """
-        if not hasattr(self, "statistics_"):
+        if not hasattr(self, "kernel_"):
             return self.fit(X, y, sample_weight)
         self._fitted_on_tensors(X)
+        if own_regressors(self):
+            self._partial_fit_each(X, y, sample_weight, bool(forget))
+            return self
         source = as_source(X, y, sample_weight)
         new: Statistics | None
         if source is not None:
@@ -443,6 +474,7 @@ class FeatureGPRegressor(FeatureFunctions):
             raise ValueError("The covariance of all rows of a source cannot be held; ask for return_std instead.")
         return predict_source(self, source, return_std, include_noise)
 
+    @by_target(summed)
     def log_marginal_likelihood(self, eval_gradient: bool = False) -> Any:
         """Log marginal likelihood, under the features' kernel, of the data seen so far (summed over targets).
 

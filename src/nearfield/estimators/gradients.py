@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..common import memory
+from ..common.arrays import side_by_side
 from ..common.derivatives import along_columns
 from ..common.types import Floats
+from .by_target import by_target
 from .twins import array_of, as_given, twin_of
 
 PLACES_AT_ONCE = 1 << 13
@@ -22,6 +24,7 @@ class Sloping:
 
     _single_target: bool
 
+    @by_target(side_by_side)
     def predict_gradient(self, X: Any, return_std: bool = False) -> Any:
         """Gradient of the mean, and standard deviations of the gradient of the function on request.
 

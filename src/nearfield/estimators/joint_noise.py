@@ -11,13 +11,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..common.arrays import as_doubles
+from ..common.arrays import as_doubles, side_by_side
 from ..common.left_out import LeftOut
 from ..common.types import Floats, Integers
 from ..common.validation import check_option, describe, spawn
 from ..hyperparameters.noise import NoiseModel, Residuals, log_likelihood
 from ..local.noise import settled_state
 from .base import JointGPRegressor
+from .by_target import by_target
 
 
 class LearntJointNoise(JointGPRegressor):
@@ -77,6 +78,7 @@ class LearntJointNoise(JointGPRegressor):
         unit: Floats = np.exp(np.mean(np.log(self.kernel_.length_scales), axis=0))
         return np.where(np.isfinite(unit), unit, 1.0)
 
+    @by_target(side_by_side)
     def _predict_points(self, X: Any, return_std: bool, include_noise: bool) -> Any:
         if return_std and include_noise and not self.noise_model_.is_plain:
             observed = self._distribution_at(X, True)

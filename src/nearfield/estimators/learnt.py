@@ -14,8 +14,19 @@ from ..common.validation import is_whole
 from ..hyperparameters.all_data import Profile, log_likelihood_of_all, profile
 from ..hyperparameters.blocks import LearningData
 from ..kernels import Kernel
+from .by_target import refuse_several
 
 NAMES = ("length_scale", "signal_variance", "noise_variance")
+
+
+def summed(likelihoods: list[Any]) -> float:
+    """Log likelihood of several targets, each with hyperparameters of its own."""
+    if isinstance(likelihoods[0], tuple):
+        raise ValueError(
+            "log_marginal_likelihood(eval_gradient=True) is by hyperparameters, and each of several targets has its "
+            "own: ask the regressor of a target, `estimators_[i].log_marginal_likelihood`."
+        )
+    return float(sum(likelihoods))
 
 
 class Learnt:
@@ -45,6 +56,7 @@ class Learnt:
             `values` and `log_likelihood`, less the largest; `interval(level)` is a confidence interval.
         """
         check_is_fitted(self, "kernel_")
+        refuse_several(self, "profile_likelihood")
         refuse_unknown(self, "profile_likelihood", "groups")
         if name not in NAMES:
             raise ValueError(f"The 'name' argument must be one of {', '.join(map(repr, NAMES))}. Got {name!r}.")

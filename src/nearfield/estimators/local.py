@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ..common.arrays import as_doubles, is_tensor, like
+from ..common.arrays import as_doubles, is_tensor, like, side_by_side
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
 from ..common.targets import Target
@@ -34,8 +34,10 @@ from ..streaming.output import check_fitted_on, predict_source
 from ..streaming.passes import Passes
 from ..streaming.source import ArraySource, Source
 from .area_groups import Groups
+from .by_target import by_target, of_the_first, own_regressors
 from .columns import is_plain_mean
 from .extent import box_of, joined, warn_of_outside
+from .learnt import summed
 from .local_noise import LearntNoise
 from .local_request import local_request
 from .places import without_geometry
@@ -328,19 +330,22 @@ class LocalGPRegressor(LearntNoise):
         """
         clock = Clock()
         source = as_source(X, y, sample_weight)
+        given = X, y, sample_weight
         data: TrainingData
         self._check_target()
         self.target_ = Target()
         if source is not None:
             self._refuse_target("rows of a source")
         if source is not None and not is_plain_mean(self):
-            X, y, sample_weight = whole_rows(self, source)
+            given = X, y, sample_weight = whole_rows(self, source)
             source = None
         if source is not None:
             data = self._source_data(source, clock)
+            k = len(data.mean)
         else:
             points, targets, weights = self._validate_training(X, y, sample_weight)
             targets = self._transformed(points, targets)
+            k = targets.shape[1]
             targets, drift = self._without_known(targets, weights)
             points = rotated(self, points, targets, weights, drift)
             if self._check_noise() == 0:
@@ -350,6 +355,13 @@ class LocalGPRegressor(LearntNoise):
         request = local_request(self)
         if X_test is not None:
             request = replace(request, places=self._check_places(X_test))
+        if self._has_own_variances(k):
+            kernel = None
+            if self.length_scale is None:
+                self.learned_ = data.learn(request.learning, rngs[0])
+                kernel = self.learned_.kernel
+            rows = given if source is None else (source, None, None)
+            return self._fit_each(k, kernel, rows, **({} if X_test is None else {"X_test": X_test}))
         options = self._noise_options(data)
         fitted = fit(data, request, rngs, clock)
         self._store(replace(fitted, report=replace(fitted.report, target=self._target_in_words())))
@@ -433,9 +445,12 @@ class LocalGPRegressor(LearntNoise):
         forget : bool, default=False
             Forget all earlier data first, and keep only the hyperparameters, the centres and how to approximate.
         """
-        if not hasattr(self, "_fitted"):
+        if not hasattr(self, "kernel_"):
             return self.fit(X, y, sample_weight)
         self._fitted_on_tensors(X)  # refuses a test point of another library
+        if own_regressors(self):
+            self._partial_fit_each(X, y, sample_weight, bool(forget))
+            return self
         source = as_source(X, y, sample_weight)
         if source is not None:
             refuse_rows_of_rotated(self)
@@ -521,6 +536,7 @@ class LocalGPRegressor(LearntNoise):
         warn_of_outside(self, points)
         return as_given(self._predict_points(points, return_std, include_noise), X)
 
+    @by_target(side_by_side)
     def _predict_with_covariance(self, X: Any, return_std: bool, include_noise: bool) -> Any:
         if return_std:
             raise ValueError("At most one of 'return_std' and 'return_cov' can be asked for.")
@@ -537,6 +553,7 @@ class LocalGPRegressor(LearntNoise):
             joint = np.repeat(joint[:, :, None], len(self.y_mean_), axis=2)
         return as_given((self._predict_points(points, False, include_noise), joint), X)
 
+    @by_target(side_by_side)
     def _predict_points(self, X: Any, return_std: bool, include_noise: bool) -> Any:
         if not self.target_.is_identity or (return_std and not self.noise_model_.is_plain):
             # The mean is that of an observation: of a transformed target, noise moves it.
@@ -644,6 +661,7 @@ class LocalGPRegressor(LearntNoise):
             raise ValueError("The model keeps no training points, which samples need: fit it to arrays.")
         return bytes_per_function(self._fitted)
 
+    @by_target(Certificate.of_targets)
     def certify(self, X: Any, n_probes: int = 64, random_state: Any = None) -> Certificate:
         """Hold the model against the exact Gaussian process of all training data, at a sample of places.
 
@@ -672,6 +690,7 @@ class LocalGPRegressor(LearntNoise):
             raise ValueError(f"The 'n_probes' argument must be an integer of at least 1. Got {n_probes!r}.")
         return self._certify_points(points, n_probes, random_state)
 
+    @by_target(summed)
     def log_marginal_likelihood(self, eval_gradient: bool = False) -> Any:
         """Log marginal likelihood of the training data at the fitted hyperparameters (summed over targets).
 
@@ -707,6 +726,7 @@ class LocalGPRegressor(LearntNoise):
         certificate = certify(fitted, self._inner(places), *given)
         return replace(certificate, X=places)
 
+    @by_target(of_the_first)
     def _training_points(self) -> Floats | None:
         if not isinstance(self._predictor, LocalPredictor):
             return None

@@ -9,14 +9,15 @@ from numpy.typing import ArrayLike
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils.validation import check_is_fitted
 
-from ..common.arrays import Array, as_doubles, is_tensor, like
-from ..common.distribution import PredictiveDistribution, check_level, check_quantiles
+from ..common.arrays import Array, as_doubles, is_tensor, like, side_by_side
+from ..common.distribution import DistributionsOfTargets, PredictiveDistribution, check_level, check_quantiles
 from ..common.left_out import LeftOut
 from ..common.types import Booleans, Floats
 from ..common.validation import check_random_state, is_whole
 from ..hyperparameters.noise import NoiseModel
 from ..streaming.inputs import as_source
 from ..streaming.output import points_of
+from .by_target import by_target
 
 NO_ROWS = "The model keeps no training rows, which left-out predictions need: fit it to arrays, all at once."
 
@@ -114,7 +115,10 @@ class Probabilistic:
         return _as_given(self.predict_distribution(X, include_noise=include_noise).above(threshold), X)
 
     def predict_noise(self, X: Any) -> Any:
-        """Variance of the noise of an observation of weight 1 at each place, shape (m,)."""
+        """Variance of the noise of an observation of weight 1 at each place, shape (m,).
+
+        Of shape (m, n_targets) where targets have variances of their own.
+        """
         self._fitted_on_tensors(X)  # type: ignore[attr-defined]
         source = as_source(X, None, None)
         if source is not None:
@@ -124,6 +128,7 @@ class Probabilistic:
     # ---- left out ------------------------------------------------------------------------------------------------
 
     @property
+    @by_target(LeftOut.of_targets)
     def loo_(self) -> LeftOut:
         """Predictions of each training sample without it, in closed form: mean, std, residuals and scores.
 
@@ -138,6 +143,7 @@ class Probabilistic:
             known = self._left_out = self._scored(X, y, y - residuals, variance, noise)
         return known
 
+    @by_target(LeftOut.of_targets)
     def cross_validate(self, blocks: Any = 10, *, random_state: Any = 0) -> LeftOut:
         """Predictions of training samples left out block by block, at fixed hyperparameters and mean of the targets.
 
@@ -191,6 +197,7 @@ class Probabilistic:
 
     # ---- distributions -------------------------------------------------------------------------------------------
 
+    @by_target(DistributionsOfTargets.of)
     def _distribution_at(self, X: Array, include_noise: bool) -> PredictiveDistribution:
         """Distributions at checked points (m, d)."""
         mean, variance = self._moments(X)
@@ -207,6 +214,7 @@ class Probabilistic:
         prior: float = self.kernel_.variance  # type: ignore[attr-defined]
         return np.sqrt(as_doubles(self._moments(X)[1]) / prior)
 
+    @by_target(side_by_side)
     def _noise_at(self, X: Array) -> Floats:
         """Noise variance (m,) at checked points (m, d)."""
         return self.noise_model_.noise_variance(self._field_points(X), np.full(len(X), self.noise_variance_))

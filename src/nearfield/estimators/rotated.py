@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ..common.arrays import Array, is_tensor
 from ..common.axes import turned
 from ..common.types import Floats
@@ -51,11 +53,19 @@ def rotated(model: Any, X: Floats, y: Floats, weights: Floats | None, drift: Flo
     """
     if not is_rotated(model):
         return X
+    if model._given_rotation is not None:
+        return _turned(model, X, model._given_rotation)
     request = model._learning_request(X.shape[1])
     request = replace(request, time_budget=BUDGET_SHARE * request.time_budget)
-    data = LearningData(X, y - y.mean(axis=0), weights, drift=drift)
-    model._rotation = learn_rotation(data, request, spawn(model.random_state, "rotation"))
-    points: Floats = turned(X, model._rotation)
+    residuals = y - y.mean(axis=0)
+    spread = residuals.std(axis=0)  # so that the unit of a target does not say how much it counts
+    data = LearningData(X, residuals / np.where(spread > 0, spread, 1.0), weights, drift=drift)
+    return _turned(model, X, learn_rotation(data, request, spawn(model.random_state, "rotation")))
+
+
+def _turned(model: Any, X: Floats, axes: Floats) -> Floats:
+    model._rotation = axes
+    points: Floats = turned(X, axes)
     model._box = box_of(points)
     return points
 

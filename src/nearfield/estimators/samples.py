@@ -17,6 +17,7 @@ from ..local.cells import MAX_COLUMNS, Cells
 from ..streaming.inputs import as_source
 from ..streaming.output import points_of
 from .area_groups import Groups
+from .by_target import own_regressors
 from .twins import array_of, as_given
 
 KEPT_SHARE = 0.25  # of free memory, that functions may take while they wait to be asked for
@@ -205,6 +206,30 @@ class Sampler:
         return self._kept[run]
 
 
+class SamplerOfTargets(Sampler):
+    """Functions drawn for several targets, each by the regressor of its target."""
+
+    def __init__(self, model: Any, samplers: list[Sampler]) -> None:
+        super().__init__(model, samplers[0].n_samples, samplers[0].seed)
+        self._samplers = samplers
+
+    def _at(self, X: Floats, include_noise: bool) -> Floats:
+        return np.stack([sampler._at(X, include_noise) for sampler in self._each()], axis=1)
+
+    def _over_groups(self, *arguments: Any) -> Floats:
+        return np.stack([sampler._over_groups(*arguments) for sampler in self._each()], axis=1)
+
+    def _each(self) -> list[Sampler]:
+        for sampler in self._samplers:
+            sampler.exact = self.exact
+        return self._samplers
+
+
+def seeds_of_targets(random_state: Any, k: int) -> list[int]:
+    """A seed for each of `k` targets, so that functions of different targets are independent."""
+    return [int(seed) for seed in np.random.SeedSequence(seed_of(random_state)).generate_state(k)]
+
+
 class Sampled:
     """Joint samples of a regressor.
 
@@ -231,8 +256,12 @@ class Sampled:
         sampler : Sampler
             `sampler(X)` has the values of all functions at places, shape (m, n_samples).
         """
-        self._need_arrays("sampler")  # type: ignore[attr-defined]
         check_n_samples(n_samples)
+        ones = own_regressors(self)
+        if ones:
+            seeds = seeds_of_targets(random_state, len(ones))
+            return SamplerOfTargets(self, [one.sampler(n_samples, s) for one, s in zip(ones, seeds, strict=True)])
+        self._need_arrays("sampler")  # type: ignore[attr-defined]
         sampler = Sampler(self, int(n_samples), seed_of(random_state))
         self._bytes_per_function()  # refuses models that functions cannot be drawn from
         return sampler

@@ -20,6 +20,7 @@ from .likelihood import feature_log_likelihood
 from .optimiser import Optimum, maximise
 from .request import Fixed, LearningRequest, Progress
 from .scales import learn_with_scales
+from .several import learn_shared
 from .signal import without_chance
 from .work import Work
 
@@ -59,24 +60,20 @@ def learn_hyperparameters(
 def learn(data: LearningData, request: LearningRequest, rng: np.random.RandomState) -> Learned:
     """Learn all hyperparameters that are not given, and warn of what a user should know.
 
-    `rng` is for the blocks and the random starts. Whether columns share a length scale is no longer open.
+    `rng` is for the blocks and the random starts. Whether columns share a length scale is no longer open. Several
+    targets share the length scales that are learnt, and the variances found are means over them.
     """
     fixed, wanted = request.fixed, request.n_scales
-    if fixed.is_complete:
-        data = replace(data, X=data.X[:1], y=data.y[:1], drift=None)  # there is nothing to look at the others for
     if request.ard and fixed.length_scales is not None and fixed.length_scales.shape[1] < data.X.shape[1]:
         warn("ard=True has no effect where length_scale is given: give one length scale per column instead.")
     if not fixed.is_complete:
-        data = with_extents(data, request).with_blocks(request.ard, rng, request.tied, request.n_jobs)
-    work = Work(request.time_budget)
-    if request.family != "auto":
-        learned = _learn_family(data, request, rng, work)
-    elif fixed.is_complete:
-        learned = _learn_family(data, replace(request, family="gaussian"), rng, work)
+        data = with_extents(data, request)
+    are_variances_given = fixed.variances is not None and fixed.noise_variance is not None
+    if data.y.shape[1] > 1 and fixed.length_scales is None and not are_variances_given:
+        learned = learn_shared(data, request, rng, _learn_alike)
     else:
-        learned = compare_families(data, request, lambda one: _learn_family(data, one, rng, work))
-    learned = finish(learned, data, replace(request, family=learned.kernel.family), rng, work)
-    learned = replace(without_chance(learned, data, request), ard_reason=request.ard_reason)
+        learned = _learn_alike(data, request, rng)
+    learned = replace(learned, ard_reason=request.ard_reason)
     n_free = 0 if fixed.is_complete else int(space_of(data, request, 1).free.sum())
     if request.progress is not None and not fixed.is_complete:
         request.progress("learning", 1.0, learned.log_likelihood)
@@ -95,6 +92,24 @@ def learn(data: LearningData, request: LearningRequest, rng: np.random.RandomSta
     if wanted is not None and n_scales < wanted:
         warn(f"n_scales={wanted}, but the data tell only {n_scales} apart; those are kept.")
     return learned
+
+
+def _learn_alike(data: LearningData, request: LearningRequest, rng: np.random.RandomState) -> Learned:
+    """What is not given, of one target or of several with the same variances."""
+    fixed = request.fixed
+    if fixed.is_complete:
+        data = replace(data, X=data.X[:1], y=data.y[:1], drift=None)  # there is nothing to look at the others for
+    else:
+        data = data.with_blocks(request.ard, rng, request.tied, request.n_jobs)
+    work = Work(request.time_budget)
+    if request.family != "auto":
+        learned = _learn_family(data, request, rng, work)
+    elif fixed.is_complete:
+        learned = _learn_family(data, replace(request, family="gaussian"), rng, work)
+    else:
+        learned = compare_families(data, request, lambda one: _learn_family(data, one, rng, work))
+    learned = finish(learned, data, replace(request, family=learned.kernel.family), rng, work)
+    return without_chance(learned, data, request)
 
 
 def _learn_family(data: LearningData, request: LearningRequest, rng: np.random.RandomState, work: Work) -> Learned:

@@ -81,7 +81,7 @@ class Objective:
                 if len(climbs) > 1:
                     climbs = self._race(climbs, before, n_steps, run)
                 else:
-                    self._finished(climbs[0], before, "approach", NEAR)
+                    self.finished(climbs[0], before, "approach", NEAR)
                 least = climbs[0].best.value - (CLOSE if is_ordered else np.inf)
                 n_left = sum(climb.best.value >= least for climb in climbs[: -(-len(climbs) // 2)])
                 others = climbs[n_left:] + others
@@ -91,13 +91,13 @@ class Objective:
                     all_climbs += climbs
             # The last digits can wait where all blocks are gone to later, and are next to nothing beside the
             # uncertainty of many length scales.
-            enough = LAST_OF_ONE if len(last) == 1 else LAST_IN_ORDER if is_ordered else LAST
-            best = self._finished(climbs[0], last, "refine", enough)
+            enough = last_gain(last)
+            best = self.finished(climbs[0], last, "refine", enough)
             for climb in climbs[1:] + others:
                 if np.isfinite(best.value):  # otherwise not all blocks can be evaluated there
                     break
                 all_climbs += self._climbs(last, [climb.best.point], run)
-                best = self._finished(all_climbs[-1], last, "refine", enough)
+                best = self.finished(all_climbs[-1], last, "refine", enough)
         return replace(best, n_evaluations=sum(climb.best.n_evaluations for climb in all_climbs))
 
     def information(self, blocks: list[Block], point: Floats, _: Any) -> Floats | None:
@@ -106,7 +106,7 @@ class Objective:
         return F if np.isfinite(F).all() else None
 
     def _climbs(self, blocks: list[Block], starts: list[Floats], run: Any) -> list[Climb]:
-        objective, curvature = self._function(blocks, run), self._information(blocks)
+        objective, curvature = self._function(blocks, run), self.expected_curvature(blocks)
         return [Climb(objective, curvature, start, self.space.bounds) for start in starts]
 
     def _race(self, climbs: list[Climb], blocks: list[Block], n_steps: int, run: Any) -> list[Climb]:
@@ -119,7 +119,7 @@ class Objective:
         self.work.spend(blocks, sum(climb.best.n_evaluations for climb in climbs) - before)
         return sorted(climbs, key=lambda climb: climb.best.value, reverse=True)
 
-    def _finished(self, climb: Climb, blocks: list[Block], stage: str, enough: float) -> Optimum:
+    def finished(self, climb: Climb, blocks: list[Block], stage: str, enough: float) -> Optimum:
         """The end of a climb on some blocks, or as far as there is work left."""
         before = climb.best.n_evaluations
         n_steps = min(max(self.work.evaluations_of(blocks), 1), MOST_STEPS)
@@ -172,7 +172,7 @@ class Objective:
     def polish(self, blocks: list[Block], start: Floats, curvature: Floats, enough: float, run: Any) -> Optimum:
         """Go to the maximum from near it, until less than `enough` is to be gained per target."""
         climb = Climb(self._function(blocks, run), curvature, start, self.space.bounds)
-        return self._finished(climb, blocks, "all data", enough)
+        return self.finished(climb, blocks, "all data", enough)
 
     def curvature(self, blocks: list[Block], point: Floats, run: Any) -> Floats | None:
         """Minus the second derivatives (p, p) per target, by differences of gradients; None where there are none."""
@@ -198,7 +198,7 @@ class Objective:
 
         return climb.go(max_steps, enough, deadline=self.work.deadline, progress=report)
 
-    def _information(self, blocks: list[Block]) -> Callable[[Floats], Floats]:
+    def expected_curvature(self, blocks: list[Block]) -> Callable[[Floats], Floats]:
         """Expected curvature per target, as a function of the free entries, from some of the blocks."""
         some = _to_inform(blocks, *TO_INFORM)
 
@@ -241,6 +241,11 @@ def _to_inform(blocks: list[Block], n_early: int, most: int) -> list[Block]:
         return with_exact_early(thinned(blocks, n_early, most), n_early)
     n_others = max(LEAST_TO_INFORM, len(blocks) // 5)
     return blocks[:: max(len(blocks) // n_others, 1)]
+
+
+def last_gain(blocks: list[Block]) -> float:
+    """Gain per target of the last step of a climb on these blocks."""
+    return LAST_OF_ONE if len(blocks) == 1 else LAST_IN_ORDER if are_ordered(blocks) else LAST
 
 
 def _size(blocks: list[Block]) -> float:

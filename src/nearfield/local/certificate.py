@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from .. import metrics
-from ..common.arrays import as_doubles
+from ..common.arrays import as_doubles, side_by_side
 from ..common.types import Booleans, Floats
 from ..common.warnings import warn
 from ..features.domain import DomainFeatures
@@ -38,11 +38,11 @@ class Certificate:
         The places.
     mean : ndarray of shape (p,) or (p, k)
         Of the exact process.
-    std : ndarray of shape (p,)
+    std : ndarray of shape (p,), or (p, k) where targets have variances of their own
         Of an observation, noise included.
     mean_bound : ndarray of the shape of `mean`
         The exact mean is no farther from `mean` than this. It follows from the residual of the iteration.
-    std_bound : ndarray of shape (p,)
+    std_bound : ndarray of the shape of `std`
         The same for `std`, from which the exact one is never larger.
     divergences : ndarray of shape (p,)
         KL(model || exact) of an observation at each place, mean over targets, in nats.
@@ -65,8 +65,25 @@ class Certificate:
     converged: bool
     seconds: float
 
+    @staticmethod
+    def of_targets(answers: list[Certificate]) -> Certificate:
+        """One for several targets, from those of each at the same places."""
+        names = ("mean", "std", "mean_bound", "std_bound")
+        beside = {name: side_by_side([getattr(each, name) for each in answers]) for name in names}
+        divergences = np.mean([each.divergences for each in answers], axis=0)
+        return replace(
+            answers[0],
+            **beside,
+            divergences=divergences,
+            divergence=float(np.mean(divergences)),
+            n_iterations=max(each.n_iterations for each in answers),
+            converged=all(each.converged for each in answers),
+            seconds=sum(each.seconds for each in answers),
+        )
+
     def __str__(self) -> str:
-        bound = float(np.max(self.mean_bound.reshape(len(self.X), -1) / self.std[:, None]))
+        p = len(self.X)
+        bound = float(np.max(self.mean_bound.reshape(p, -1) / self.std.reshape(p, -1)))
         return (
             f"{self.divergence:.1e} nats of KL per test point from the exact Gaussian process, at {len(self.X)} places "
             f"(the largest {self.divergences.max():.1e}); the exact process is known there to {bound:.0e} of a "

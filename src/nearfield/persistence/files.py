@@ -26,6 +26,7 @@ from ..common.targets import Target
 from ..common.types import Floats
 from ..estimators import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor
 from ..estimators.base import GPRegressor
+from ..estimators.by_target import own_regressors
 from ..estimators.columns import Roles
 from ..estimators.rotated import MOST_COLUMNS
 from ..features.design import TransformedDesign
@@ -127,6 +128,8 @@ _OPTIONAL_PARTS: dict[str, Any] = {
     "drift_mean": Floats | None,
     "drift_prior": Floats | None,
 }
+_OF_SEVERAL: dict[str, Any] = _SHARED | {"noise_variance_": Floats}  # where each target has a regressor in the file
+_TOLD_OF_SEVERAL = (*_OF_SEVERAL, "learned_", "report_", "feature_names_in_", "_sphere", "_rotation")
 _OF_SKLEARN = ("drift", "mean", "mean_")  # attributes that may be transformers and regressors of scikit-learn
 _MOST_THREADS = 4096
 _WRONG = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
@@ -170,9 +173,13 @@ class ModelFile:
     def model(self) -> Any:
         """The fitted model."""
         try:
-            model, parts = self._checked()
-            _complete(model, parts)
-            _check_coefficients(model)
+            ones = self._of_targets()
+            if ones:
+                model = self._of_several(ones)
+            else:
+                model, parts = self._checked()
+                _complete(model, parts)
+                _check_coefficients(model)
             note_fitted(model, set(model.get_params(deep=False)))
         except MemoryError as error:
             raise MemoryError(
@@ -180,6 +187,26 @@ class ModelFile:
             ) from None
         except _WRONG as error:
             raise self._invalid() from error
+        return model
+
+    def _of_targets(self) -> tuple[Any, ...]:
+        """The regressors of the targets, where the file has one for each."""
+        headers = self._content.header.get("targets", [])
+        files = [_model_file(self.path, replace(self._content, header=header)) for header in headers]
+        require(all(file.class_name == self.class_name and "targets" not in file._content.header for file in files))
+        return tuple(file.model() for file in files)
+
+    def _of_several(self, ones: tuple[Any, ...]) -> Any:
+        """A regressor of these targets, which it has all from; what the file says besides is for people to read."""
+        model, first = _CLASSES[self.class_name](**self.parameters()), ones[0]
+        require(len(ones) > 1 and all(len(one.y_mean_) == 1 for one in ones))
+        for one in ones[1:]:
+            require(one.n_features_in_ == first.n_features_in_ and one._n_inner == first._n_inner)
+            require(one.kernel_.length_scales.shape == first.kernel_.length_scales.shape)
+        learned = self.state().get("learned_")
+        if learned is not None:
+            model.learned_ = learned
+        model._take_each(ones)
         return model
 
     def _checked(self, **known: Any) -> tuple[Any, dict[str, Any]]:
@@ -202,6 +229,8 @@ class ModelFile:
                     conform_parameter(value)
             else:
                 expected = (_STATE if part == "state" else _PARTS)[self.class_name]
+                if "targets" in self._content.header:
+                    expected = _OF_SEVERAL if part == "state" else {}
                 require(set(expected) <= set(values))
                 conform_fields(values, expected | (_OPTIONAL_PARTS if part == "parts" else _OPTIONAL))
         except _WRONG as error:
@@ -239,17 +268,7 @@ def save(model: Any, path: str | os.PathLike[str], metadata: dict[str, Any] | No
     if not hasattr(model, "kernel_"):
         raise ValueError(f"This {class_name} is not fitted yet: call fit before save.")
     arrays: list[Any] = []
-    parts = _parts(model)
-    header = {
-        "format": FORMAT,
-        "library": __version__,
-        "class": class_name,
-        "metadata": _checked(metadata),
-        "parameters": _encoded(model, codec.storable_parameters(model), arrays),
-        "state": _encoded(model, _state(model), arrays),
-        "parts": _encoded(model, parts, arrays),
-    }
-    _require_loadable(header, arrays, {name: parts[name] for name in ("data",) if name in parts})
+    header = _header(model, arrays) | {"metadata": _checked(metadata)}
     with atomic(path) as temporary, temporary.open("wb") as handle:
         container.write(handle, header, arrays)
 
@@ -296,12 +315,33 @@ def _model_file(path: str, content: container.Content) -> ModelFile:
     return ModelFile(path, header["class"], library, version, metadata, content.digest, content.n_bytes, content)
 
 
+def _header(model: Any, arrays: list[Any]) -> dict[str, Any]:
+    """What a file says of a model, whose arrays are added to those before; of several targets, of each in turn."""
+    ones = own_regressors(model)
+    parts = {} if ones else _parts(model)
+    header = {
+        "format": FORMAT,
+        "library": __version__,
+        "class": type(model).__name__,
+        "metadata": {},
+        "parameters": _encoded(model, codec.storable_parameters(model), arrays),
+        "state": _encoded(model, _state(model), arrays),
+        "parts": _encoded(model, parts, arrays),
+    }
+    if ones:
+        return header | {"targets": [_header(one, arrays) for one in ones]}
+    _require_loadable(header, arrays, {name: parts[name] for name in ("data",) if name in parts})
+    return header
+
+
 # ---- what each model consists of ----------------------------------------------------------------------------------
 
 
 def _state(model: Any) -> dict[str, Any]:
     """Fitted attributes that are stored as they are."""
     values = vars(model)
+    if own_regressors(model):
+        return {name: values[name] for name in _TOLD_OF_SEVERAL if name in values}
     if isinstance(model, LocalGPRegressor):
         fitted = model._fitted
         values = {**values, "_offset": fitted.frame.offset, "_unit": fitted.frame.unit, "_weight": fitted.weight}

@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import norm
 
+from ..common.arrays import side_by_side
 from ..common.types import Floats
 
 
 class Coefficient(NamedTuple):
-    """A coefficient of a drift; the value is (k,) for several targets."""
+    """A coefficient of a drift; for several targets the value is (k,), and the error too where they differ in it."""
 
     value: Any
-    std_error: float
+    std_error: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +30,8 @@ class DriftCoefficients:
     ----------
     names : tuple of str
     values : ndarray of shape (p,) or (p, n_targets)
-    covariance : ndarray of shape (p, p)
-        The same for all targets.
+    covariance : ndarray of shape (p, p), or (p, p, n_targets)
+        Of the errors of the values; of shape (p, p) where it is the same for all targets.
     """
 
     names: tuple[str, ...]
@@ -39,14 +40,20 @@ class DriftCoefficients:
 
     @property
     def std_errors(self) -> Floats:
-        """Standard errors (p,)."""
-        errors: Floats = np.sqrt(np.clip(np.diagonal(self.covariance), 0.0, None))
+        """Standard errors (p,), or (p, n_targets) where the targets differ in them."""
+        errors: Floats = np.sqrt(np.clip(np.diagonal(self.covariance).T, 0.0, None))
         return errors
+
+    @staticmethod
+    def of_targets(answers: list[DriftCoefficients]) -> DriftCoefficients:
+        """Those of several targets, from those of each."""
+        values = side_by_side([each.values for each in answers])
+        return DriftCoefficients(answers[0].names, values, side_by_side([each.covariance for each in answers]))
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Lower and upper ends of central intervals, in the shape of the values."""
         half = norm.ppf(0.5 + 0.5 * level) * self.std_errors
-        half = half if self.values.ndim == 1 else half[:, None]
+        half = half if self.values.ndim == half.ndim else half[:, None]
         return self.values - half, self.values + half
 
     def __len__(self) -> int:
@@ -59,7 +66,8 @@ class DriftCoefficients:
         if name not in self.names:
             raise KeyError(f"The drift has no column {name!r}: it has {', '.join(map(repr, self.names))}.")
         i = self.names.index(name)
-        return Coefficient(self.values[i] if self.values.ndim > 1 else float(self.values[i]), float(self.std_errors[i]))
+        value, error = self.values[i], self.std_errors[i]
+        return Coefficient(*(each if np.ndim(each) else float(each) for each in (value, error)))
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return np.array(self.values, dtype=dtype)
@@ -67,11 +75,12 @@ class DriftCoefficients:
     def rows(self, level: float = 0.95) -> list[tuple[str, float, float, float, float, float]]:
         """Name, value, standard error, their ratio, and the interval; row by row, target by target."""
         values, (lower, upper) = self.values.reshape(len(self), -1), self.interval(level)
+        errors = np.broadcast_to(self.std_errors.reshape(len(self), -1), values.shape)
         lower, upper = lower.reshape(values.shape), upper.reshape(values.shape)
         result = []
         for t in range(values.shape[1]):
             for i, name in enumerate(self.names):
-                value, error = float(values[i, t]), float(self.std_errors[i])
+                value, error = float(values[i, t]), float(errors[i, t])
                 ratio = value / error if error > 0 else float("nan")
                 label = name if values.shape[1] == 1 else f"{name} [{t}]"
                 result.append((label, value, error, ratio, float(lower[i, t]), float(upper[i, t])))
@@ -79,8 +88,8 @@ class DriftCoefficients:
 
     def first_target(self) -> tuple[tuple[str, float, float], ...]:
         """Name, value and standard error of each coefficient for the first target."""
-        values = self.values.reshape(len(self), -1)[:, 0]
-        return tuple(zip(self.names, values.tolist(), self.std_errors.tolist(), strict=True))
+        values, errors = (each.reshape(len(self), -1)[:, 0] for each in (self.values, self.std_errors))
+        return tuple(zip(self.names, values.tolist(), errors.tolist(), strict=True))
 
     def to_frame(self, level: float = 0.95) -> Any:
         """The same as a pandas DataFrame, indexed by name."""

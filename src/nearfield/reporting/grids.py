@@ -235,8 +235,8 @@ def _attributes(model: Any, include_noise: bool) -> dict[str, Any]:
         "title": "Gaussian-process prediction",
         "source": f"nearfield {__version__}, {type(model).__name__}",
         "includes_noise": int(include_noise),
-        "noise_variance": float(model.noise_variance_),
-        "signal_variance": np.ravel(model.kernel_.variances),
+        "noise_variance": model.noise_variance_ if np.ndim(model.noise_variance_) else float(model.noise_variance_),
+        "signal_variance": np.ravel(model.signal_variance_),
         "length_scale": np.ravel(model.kernel_.length_scales),
     }
     if axes := axes_in_words(model):

@@ -123,6 +123,11 @@ def at_once(model: Any, points: Floats) -> int:
     return max(len(points), 1) if predictor is not None and not predictor.models else CHUNK
 
 
+def of_first_target(model: Any) -> Any:
+    """The regressor of the first of several targets, where each has its own."""
+    return getattr(model, "estimators_", (model,))[0]
+
+
 def distribution(model: Any, points: Floats, include_noise: bool = True) -> PredictiveDistribution:
     """Predictive distributions at points (m, d) whose columns are in the model's order."""
     result: PredictiveDistribution = model._distribution_at(points, include_noise)

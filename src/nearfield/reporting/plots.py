@@ -142,6 +142,11 @@ def variogram(
     -------
     ax : matplotlib Axes
     """
+    if len(getattr(model, "estimators_", ())) > 1:
+        raise ValueError(
+            f"Pictures are of one target at a time, and this model has {len(model.estimators_)}: give the regressor of "
+            "one of them, `model.estimators_[i]`."
+        )
     return draw_variogram(model, empirical_variogram(model, X, y, n_bins, max_distance), _axes(ax))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from ..common.types import Floats
 from .summary import summarise_report
@@ -90,6 +91,8 @@ class Report:
         Coefficients of the drift for the first target; empty where it has no columns.
     host : str
         Where tensors were computed with, in words; empty for arrays, and where they stayed on their device.
+    of_target : str
+        Which of several targets this is about, in words; empty where there is one, or one model serves all.
     left_out : dict
         Scores of left-out predictions of (a sample of) the training data: `rmse`, `nll`, `crps`, `coverage` of 95 %
         intervals, and the number of `samples`; empty where they were not asked.
@@ -143,10 +146,29 @@ class Report:
     ard_reason: str = ""
     drift: tuple[tuple[str, float, float], ...] = ()
     host: str = ""
+    of_target: str = ""
     left_out: dict[str, float] = field(default_factory=dict)
     settled: bool = True
     variogram: tuple[float, float] | None = None
     trials: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
+
+    @staticmethod
+    def of_targets(reports: Sequence[Report]) -> Report:
+        """That of the target farthest from the exact process, with the times and the memory of all targets."""
+        distances = [-1.0 if report.divergence is None else report.divergence for report in reports]
+        worst = distances.index(max(distances))
+        met = [report.tolerance_met for report in reports]
+        stages = {stage: None for report in reports for stage in report.seconds}
+        which = f"target {worst} of {len(reports)} targets, counted from 0"
+        if distances[worst] > 0:
+            which += ", which is the farthest from the exact process"
+        return replace(
+            reports[worst],
+            of_target=which,
+            tolerance_met=None if None in met else all(met),
+            seconds={stage: sum(report.seconds.get(stage, 0.0) for report in reports) for stage in stages},
+            model_bytes=sum(report.model_bytes for report in reports),
+        )
 
     def __str__(self) -> str:
         return str(summarise_report(self))

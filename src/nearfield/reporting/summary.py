@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +81,13 @@ def summarise(model: Any) -> Summary:
 
 def summarise_report(report: Report) -> Summary:
     """Summary of a model, from its report."""
+    summary = _summary(report)
+    if not report.of_target:
+        return summary
+    return replace(summary, lines=(("about", report.of_target), *summary.lines))
+
+
+def _summary(report: Report) -> Summary:
     if report.kind == FEATURES:  # there are no centres to speak of
         lines = (("method", report.method), ("distance", _distance(report)))
         further = (*_reported_scales(report), *_drift(report.drift), *_host(report))

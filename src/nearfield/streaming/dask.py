@@ -17,7 +17,7 @@ from ..common.threads import n_threads
 from ..local.engine import RaggedEngine
 from .batches import PARTITION_BITS, Batch, check_batch, rebatched
 from .passes import Reduction
-from .source import SAMPLE_ROWS, Source
+from .source import SAMPLE_ROWS, Source, column_of
 
 FAN_IN = 8  # states merged by one task
 LARGE = 1 << 20  # bytes, from where on models are sent by themselves
@@ -86,6 +86,13 @@ class DaskSource(Source):
         for i, tasks in enumerate(self._partitions):
             X, y, weights = dask.compute(*tasks)
             yield X, y, weights, f"Partition {i}"
+
+    def of_target(self, j: int) -> DaskSource:
+        """See `Source`."""
+        one, column = copy.copy(self), dask.delayed(column_of, pure=False)
+        one.single_target = True
+        one._partitions = [(X, None if y is None else column(y, j), weights) for X, y, weights in self._partitions]
+        return one
 
     def run(self, reduction: Reduction, report: Callable[[int], None]) -> Any:
         """See `Source`: chains of partitions side by side, their states merged in a tree."""
@@ -182,6 +189,8 @@ def _for_workers(thing: Any) -> Any:
         light.progress = None
     if hasattr(light, "_fitted"):
         light._fitted = light._fitted.with_engine(RaggedEngine(1))
+    if getattr(light, "estimators_", ()):
+        light.estimators_ = tuple(_for_workers(one) for one in light.estimators_)
     for name in ("model", "reduction"):
         if hasattr(light, name):
             setattr(light, name, _for_workers(getattr(light, name)))

@@ -73,6 +73,10 @@ class Source:
             if len(batch):
                 yield batch
 
+    def of_target(self, j: int) -> Source:
+        """The same rows with one of several targets."""
+        return TargetSource(self, j)
+
     def run(self, reduction: Reduction, report: Callable[[int], None]) -> Any:
         """One pass: the result of a reduction over all rows; `report` is told the rows seen so far."""
         state, n = reduction.start(), 0
@@ -123,6 +127,25 @@ class ArraySource(Source):
             y = None if self.y is None else self.y[rows]
             weights = None if self.sample_weight is None else self.sample_weight[rows]
             yield self.X[rows], y, weights, f"Rows {rows.start} to {rows.stop - 1}"
+
+
+class TargetSource(Source):
+    """The rows of a source with one of its targets."""
+
+    def __init__(self, source: Source, j: int) -> None:
+        super().__init__(source.sample_size)
+        self.source, self.j = source, j
+        self.names, self.n_rows = source.names, source.n_rows
+
+    def raw(self) -> Iterator[tuple[Any, Any, Any, str]]:
+        """See `Source`."""
+        for X, y, weights, where in self.source.raw():
+            yield X, None if y is None else column_of(y, self.j), weights, where
+
+
+def column_of(y: Any, j: int) -> Any:
+    """One of several targets of a batch, in the kind of array or table that they are."""
+    return y.iloc[:, j] if hasattr(y, "iloc") else np.asanyarray(y)[:, j]
 
 
 class BatchSource(Source):

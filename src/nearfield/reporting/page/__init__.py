@@ -26,7 +26,7 @@ from ... import __version__
 from ...common.files import atomic
 from ...common.left_out import LeftOut
 from ...common.types import Floats
-from ..inputs import column_names, points_in_memory, used_columns
+from ..inputs import column_names, of_first_target, points_in_memory, used_columns
 from ..numbers import counted, typeset, with_powers
 from . import drift, figures, learnt, scores, slices, variogram
 from .maps import Projection, map_of, plane_of
@@ -81,6 +81,7 @@ def build(
     if y is not None and X is None:
         raise ValueError("y was given without X.")
     X = None if X is None else points_in_memory(model, X)
+    k, model = len(model.y_mean_), of_first_target(model)
     subject = Subject(model, names, target, inverse, progress)
     held_out = None if X is None or y is None else _held_out(subject, X, y)
     data: dict[str, Any] = {}
@@ -106,7 +107,7 @@ def build(
     script = _resource("page.js")
     html = Template(_resource("page.html")).substitute(
         title=escape(title or f"Gaussian process of {target}"),
-        lead=_lead(model, target),
+        lead=_lead(model, target, k),
         cards=_cards(subject, held_out),
         sections="".join(_section(i, name, body) for i, (name, body) in enumerate(sections.items()) if body),
         data=json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
@@ -149,10 +150,10 @@ def _held_out(subject: Subject, X: ArrayLike, y: ArrayLike) -> LeftOut:
     return LeftOut(observed, replace(found, std=np.maximum(found.std, least), scale=np.maximum(found.scale, least)))
 
 
-def _lead(model: Any, target: str) -> str:
+def _lead(model: Any, target: str, k: int) -> str:
     points, kind = model._training_points(), type(model).__name__
     size = "" if points is None else f", learnt from {typeset(len(points))} samples"
-    several = "" if len(model.y_mean_) == 1 else f" It has {len(model.y_mean_)} targets; this page is about the first."
+    several = "" if k == 1 else f" It is one of {k} targets; this page is about the first."
     report = getattr(model, "report_", None)
     verdict = "" if report is None else f" {escape(with_powers(report.verdict))}"
     return (
