@@ -60,6 +60,8 @@ KINDS = {
 }
 JOINT = ("exact", "feature")
 CHOOSING = ("chosen", "long scale", "mixture")
+# Kinds with all names and answers of the regressors; the others differ from "local" in the engine alone.
+PLAIN = (*JOINT, "local", "cells")
 # Distances from the answers by hand, in standard deviations of the targets: rounding, and what approximations leave.
 LIMITS = {"exact": 1e-8, "feature": 1e-8, "local": 1e-8, "cells": 1e-4}
 LIMITS |= {"chosen": 1e-3, "long scale": 1e-3, "mixture": 3e-3, "taylor": 3e-2}

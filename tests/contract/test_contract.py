@@ -10,7 +10,7 @@ import pytest
 import nearfield as nf
 from nearfield.estimators.samples import Sampler
 
-from .cases import CHOOSING, GIVEN, KINDS, NUMERICAL, OPTIONS, case, engine_of
+from .cases import CHOOSING, GIVEN, KINDS, NUMERICAL, OPTIONS, PLAIN, case, engine_of
 from .checks import COVERED, PROMISES
 from .refusals import ALL, REFUSALS, refusal_of
 
@@ -95,7 +95,7 @@ def test_two_options(kind, pair):
 # ---- nothing is left out of the table --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PLAIN)
 def test_every_public_name_has_a_promise(kind):
     names = set()
     for option in OPTIONS:
@@ -109,7 +109,7 @@ def test_every_public_name_has_a_promise(kind):
 def test_no_promise_is_about_what_is_not_there():
     names = {
         name
-        for kind in KINDS
+        for kind in PLAIN
         for option in OPTIONS
         if refusal_of(kind, frozenset({option}), ALL) is None and is_offered(kind, ALL, option)
         for name in {*dir(case(kind, option).model)}

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from .cases import KINDS, OPTIONS, N, Setup, fitted
+from .cases import KINDS, OPTIONS, PLAIN, N, Setup, fitted
 from .checks import outcome, through_a_file
 from .refusals import refusal_of
 
@@ -94,7 +94,7 @@ REFUSED_AS = {  # rows of `refusals.py`
     "predict_grid": "predict_grid_where_the_data_are",
 }
 SHARED = {
-    *("kernel_", "length_scale_", "coordinates_", "crs_", "feature_names_in_", "metric_", "n_features_in_"),
+    *("ard_", "kernel_", "length_scale_", "coordinates_", "crs_", "feature_names_in_", "metric_", "n_features_in_"),
     *("rotation_", "target_", "learned_", "report_", "estimators_"),
 }
 OF_ONE_TARGET = {  # asked of `estimators_[i]`
@@ -122,7 +122,7 @@ def models(kind, option):
 
 CASES = [
     (kind, option, name)
-    for kind in KINDS
+    for kind in PLAIN
     for option in OPTIONS
     if option not in ("rotated", "target", "two targets")  # axes are of all targets, transformations of one
     for name in (ANSWERS if kind != "cells" else ("predict", "loo_", "saved_and_loaded"))
