@@ -26,7 +26,7 @@ def main():
     colours = image.reshape(-1, 3)
     seen = np.random.default_rng(0).random(len(pixels)) < 0.1
 
-    model = nf.LocalGPRegressor(n_scales=1, tolerance=1e-2, random_state=0).fit(pixels[seen], colours[seen])
+    model = nf.LocalGPRegressor(n_scales=1, ard=False, tolerance=1e-2, random_state=0).fit(pixels[seen], colours[seen])
     mean, std = model.predict(pixels, return_std=True, include_noise=True)
     error = nf.metrics.rmse(colours[~seen], mean[~seen])
     inside = nf.metrics.coverage(colours[~seen], mean[~seen], std=std[~seen])

@@ -7,7 +7,7 @@ import pytest
 
 import nearfield as nf
 
-FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1}
+FIXED = {"length_scale": 1.0, "signal_variance": 1.0, "noise_variance": 0.1, "random_state": 0}
 RNG = np.random.default_rng(0)
 N = 60
 X = RNG.uniform(0, 8, (N, 2))
