@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 import nearfield as nf
 from nearfield.hyperparameters.blocks import LearningData
 from nearfield.hyperparameters.composite import maximise_composite_likelihood
+from nearfield.hyperparameters.learning import learn_hyperparameters
 from nearfield.hyperparameters.request import LearningRequest
 from nearfield.hyperparameters.scales import learn_with_scales
 from nearfield.kernels import Kernel
@@ -230,6 +231,18 @@ def test_noise_that_weights_do_not_scale_is_no_component(signal):
     assert any("noise does not follow sample_weight" in str(warning.message) for warning in caught)
     assert 0.1 < model.noise_variance_ < 1.0  # it is 0.09 times the mean of the weights, 5
     assert model.score(X, y) == pytest.approx(0.85 * signal, abs=0.03)
+
+
+def test_weights_of_the_librarys_own_are_not_called_the_users():
+    """What is learnt again, with weights for noise of local size, warns of no `sample_weight` that nobody gave."""
+    rng = np.random.default_rng(0)
+    X, weights = rng.uniform(0, 8, (600, 2)), np.random.default_rng(1).uniform(0.1, 10, 600)
+    y = np.sin(X[:, :1]) + 0.3 * rng.standard_normal((600, 1))
+    first = LearningRequest(n_scales=None, n_restarts=0)
+    with pytest.warns(UserWarning, match="noise does not follow sample_weight"):
+        learned = learn_hyperparameters(X, y - y.mean(), weights, first, np.random.RandomState(0))
+    again = first.as_before(learned)
+    learn_hyperparameters(X, y - y.mean(), weights, again, np.random.RandomState(0))  # a warning would be an error
 
 
 def test_short_scales_with_weights_are_found_where_points_say_so():

@@ -43,6 +43,7 @@ class LearningRequest:
     tied: int = 0  # with `ard`, so many of the first columns share a length scale: x, y and z of the earth
     is_ard_open: bool = False  # whether the data decide `ard` first; see `decide_ard`
     ard_reason: str = ""  # how they did, in words; empty where they were not asked
+    is_again: bool = False  # whether the same data were learnt from before, without the weights that they have now
 
     @property
     def is_one_kernel(self) -> bool:
@@ -50,7 +51,11 @@ class LearningRequest:
         return self.n_scales == 1 or self.fixed.length_scales is not None or self.fixed.variances is not None
 
     def as_before(self, learned: Learned) -> LearningRequest:
-        """The same for data learnt from before: columns share a length scale, or do not, as they did there."""
+        """The same for data learnt from before, with weights of the library's own.
+
+        Columns share a length scale, or do not, as they did there.
+        """
+        again = replace(self, is_again=True)
         if not self.is_ard_open:
-            return self
-        return replace(self, is_ard_open=False, ard=learned.is_ard, ard_reason=learned.ard_reason)
+            return again
+        return replace(again, is_ard_open=False, ard=learned.is_ard, ard_reason=learned.ard_reason)

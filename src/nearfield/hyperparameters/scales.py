@@ -59,7 +59,7 @@ def learn_with_scales(
         further = with_scales(J, None if starts is None else [start[:2] for start in starts])
         n_evaluations += further.n_evaluations
         if is_noise_in_disguise(further.kernel, data.blocks or []):
-            if _is_better(further, best, data, request):
+            if not request.is_again and _is_better(further, best, data, request):
                 warn(WRONG_WEIGHTS)
             break
         if request.n_scales is not None:

@@ -60,7 +60,7 @@ def without_chance(learned: Learned, data: LearningData, request: LearningReques
     factors = 1.0 if data.weights is None else 1.0 / data.weights[:, None]
     by_chance = 0.5 * (int(space.free.sum()) - 1) * np.log(n)
     alone = -0.5 * float(np.log(2 * np.pi * np.mean(data.y**2 / factors)) + 1 + np.mean(np.log(factors)))
-    is_disguised = is_noise_in_disguise(learned.kernel, data.blocks or [])
+    is_disguised = not request.is_again and is_noise_in_disguise(learned.kernel, data.blocks or [])
     is_of_all = (are_ordered(blocks) or len(blocks) == 1) and data.drift is None
     if not is_disguised and is_of_all and (learned.log_likelihood - alone) * n > SURE * by_chance:
         return learned
