@@ -15,6 +15,7 @@ from nearfield import (
     load,
     save,
 )
+from nearfield.local.many_targets import NEGLIGIBLE
 from nearfield.sources import ArraySource
 
 from .fitted import KINDS, NOISE, PLAIN, exact, local, places, training
@@ -95,12 +96,14 @@ def test_a_sampler_is_of_the_model_as_it_was():
 
 @pytest.mark.parametrize("share", [1e-9, 0.1])
 def test_functions_in_small_runs_are_the_same(monkeypatch, share):
-    X = places(50)
-    expected = local("features").sampler(6, 2)(X)
+    """Up to rounding in single precision, whose size depends on the processor: see `many_targets.NEGLIGIBLE`."""
+    X, model = places(50), local("features")
+    expected = model.sampler(6, 2)(X)
     monkeypatch.setattr("nearfield.estimators.samples.WORK_SHARE", share)
     monkeypatch.setattr("nearfield.estimators.samples.KEPT_SHARE", 1e-9)
     monkeypatch.setattr("nearfield.estimators.samples.PLACES_AT_ONCE", 17)
-    np.testing.assert_allclose(local("features").sampler(6, 2)(X), expected, atol=1e-5)
+    _, std = model.predict(X, return_std=True)
+    assert np.sqrt(np.mean(((model.sampler(6, 2)(X) - expected) / std[:, None]) ** 2)) < NEGLIGIBLE
 
 
 def test_blended_draws_are_continuous():

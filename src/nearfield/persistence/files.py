@@ -45,7 +45,7 @@ from ..local.plan import Plan
 from ..local.predictor import LocalPredictor
 from ..reporting.report import Report
 from ..solvers.drift import Coefficients, UniversalKriging
-from ..solvers.factors import LOG_2PI, Cholesky
+from ..solvers.factors import Cholesky
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
 from ..solvers.statistics import Statistics
@@ -108,7 +108,7 @@ _STATE: dict[str, dict[str, Any]] = {
     "LocalGPRegressor": _SHARED | _LOCAL,
 }
 _PARTS: dict[str, dict[str, Any]] = {
-    "ExactGPRegressor": {"X": Floats, "noise": Floats, "coefficients": Floats, "log_likelihood": float},
+    "ExactGPRegressor": {"X": Floats, "noise": Floats, "coefficients": Floats, "quadratic": Floats},
     "FeatureGPRegressor": {},
     "LocalGPRegressor": {
         "plan": Plan,
@@ -379,8 +379,7 @@ def _parts(model: Any) -> dict[str, Any]:
         }
     if isinstance(model, ExactGPRegressor):
         q, whole = model._process, model._posterior
-        likelihood = model.log_marginal_likelihood()
-        parts = {"X": q.X, "noise": q.noise, "coefficients": q.coefficients, "log_likelihood": likelihood}
+        parts = {"X": q.X, "noise": q.noise, "coefficients": q.coefficients, "quadratic": q.quadratic}
         if isinstance(whole, UniversalKriging):
             parts |= {"drift_columns": whole.F, "drift_mean": whole.drift.mean, "drift_prior": whole.drift.prior}
         return parts
@@ -432,8 +431,7 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
                 setattr(model, name, plain)
     elif isinstance(model, ExactGPRegressor):
         X, noise, coefficients = parts["X"], parts["noise"], parts["coefficients"]
-        n, k = coefficients.shape
-        memory.require(8.0 * n**2 * 2.2, "The exact Gaussian process", "Load it on a machine with more.")
+        memory.require(8.0 * len(X) ** 2 * 2.2, "The exact Gaussian process", "Load it on a machine with more.")
         factor = KernelSpace.factorise(model.kernel_, X, noise)
         assert isinstance(factor, Cholesky)
         model._left_out, F = None, parts.get("drift_columns")
@@ -446,9 +444,7 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
                 process = replace(process, quadratic=squares + prior @ mean**2)
             model._posterior = UniversalKriging(process, F, solved, Coefficients(gram, cross, prior))
             return
-        # A file tells the likelihood of all targets together, and each gets an equal share of it.
-        share = -2 * parts["log_likelihood"] / k - factor.log_determinant() - n * LOG_2PI
-        model._posterior = KernelSpace(model.kernel_, X, noise, factor, coefficients, np.full(k, share))
+        model._posterior = KernelSpace(model.kernel_, X, noise, factor, coefficients, parts["quadratic"])
     else:
         model._condition(model.statistics_)
 
@@ -551,6 +547,7 @@ def _check_exact(model: Any, parts: dict[str, Any]) -> None:
     X, noise = parts["X"], parts["noise"]
     require(X.ndim == 2 and len(X) and X.shape[1] == model._n_inner and noise.shape == (len(X),))
     require(parts["coefficients"].shape == (len(X), len(model.y_mean_)) and np.all(noise >= 0))
+    require(parts["quadratic"].shape == (len(model.y_mean_),))
     require(not np.isnan(model.kernel_.length_scales).any())
     p, F, mean = _n_drift(model), parts.get("drift_columns"), parts.get("drift_mean")
     require((F is None) == (mean is None) == (p == 0))
