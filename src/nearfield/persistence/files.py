@@ -379,7 +379,7 @@ def _parts(model: Any) -> dict[str, Any]:
         }
     if isinstance(model, ExactGPRegressor):
         q, whole = model._process, model._posterior
-        parts = {"X": q.X, "noise": q.noise, "coefficients": q.coefficients, "quadratic": q.quadratic}
+        parts: dict[str, Any] = {"X": q.X, "noise": q.noise, "coefficients": q.coefficients, "quadratic": q.quadratic}
         if isinstance(whole, UniversalKriging):
             parts |= {"drift_columns": whole.F, "drift_mean": whole.drift.mean, "drift_prior": whole.drift.prior}
         return parts
