@@ -72,4 +72,6 @@ def test_few_rows_say_how_many_it_takes(regressor, n):
     with pytest.warns(UserWarning, match=f"{n} samples do not determine the 3 hyperparameters .* more than 3 samples"):
         model = regressor().fit(X[:n], Y[:n])
     assert np.isfinite(model.predict(X)).all()
+    if hasattr(model, "report_"):
+        assert f"{n} samples do not determine the hyperparameters" in model.report_.verdict
     regressor(**FIXED).fit(X[:n], Y[:n])  # there is nothing to learn

@@ -25,6 +25,7 @@ def test_a_good_model_is_fine():
 PROBLEMS = {
     "distance": ({"divergence": 2e-3, "tolerance_met": False}, "more than the tolerance of 0.001", "raise tolerance"),
     "unsettled": ({"settled": False}, "stopped before the hyperparameters settled", "raise time_budget"),
+    "too few": ({"settled": False, "n_samples": 3}, "3 samples do not determine the hyperparameters", "give more"),
     "variogram": ({"variogram": (0.5, 2.25)}, "rows 0.5 length scales apart differ more", "try another kernel"),
     "variogram below": ({"variogram": (0.5, 0.4)}, "differ less than the model expects", "n_scales='auto'"),
     "coverage": ({"left_out": {**SCORES, "coverage": 0.9}}, "90.0% of the left-out rows", "narrow; try noise='auto'"),

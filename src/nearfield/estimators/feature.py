@@ -334,6 +334,7 @@ class FeatureGPRegressor(FeatureFunctions):
                 radius=None,
                 median_neighbours=len(X),
                 hyperparameters={name: getattr(self, f"{name}_") for name in HYPERPARAMETERS},
+                settled=self.learned_.converged,
                 seconds={},
                 model_bytes=int(self._posterior.n_bytes),
                 kind=FEATURES,

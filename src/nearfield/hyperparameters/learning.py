@@ -82,7 +82,7 @@ def learn(data: LearningData, request: LearningRequest, rng: np.random.RandomSta
             f"{len(data.y)} samples do not determine the {n_free} hyperparameters that are to be learnt, so these are "
             f"guesses: give more than {n_free} samples, or the hyperparameters."
         )
-        return learned
+        return replace(learned, converged=False)
     if request.is_one_kernel:
         _warn_of(learned, request)
         return learned

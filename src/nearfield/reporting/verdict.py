@@ -40,7 +40,12 @@ def verdict(report: Report) -> str:
 
 def _problems(report: Report) -> Iterator[str]:
     """What is wrong and what to do, the gravest first."""
-    if not report.settled:
+    if not report.settled and report.n_samples <= sum(map(np.size, report.hyperparameters.values())):
+        yield (
+            f"{report.n_samples} samples do not determine the hyperparameters, which are guesses; give more samples, "
+            "or the hyperparameters"
+        )
+    elif not report.settled:
         yield (
             "learning stopped before the hyperparameters settled, so that another run may find others; raise "
             "time_budget, or give some of the hyperparameters"
