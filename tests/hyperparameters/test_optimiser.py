@@ -1,8 +1,10 @@
 """Newton's method with a curvature that is corrected on the way, on functions whose maximum is known."""
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import LinAlgError
+from scipy.optimize import lsq_linear
 
 from nearfield.hyperparameters.optimiser import Climb
 
@@ -34,6 +36,44 @@ def test_bounds_hold():
     assert optimum.converged
     assert optimum.point[0] == 0.5
     assert abs(hill(optimum.point)[1][1]) < 1e-3
+
+
+def test_a_step_that_would_leave_a_bound_goes_along_it():
+    """The slope leads away from the bound of the first entry, and Newton's step beyond it."""
+    top = np.array([-1.0, 6.0])
+
+    def leaning(point):
+        return -0.5 * (point - top) @ A @ (point - top), -A @ (point - top)
+
+    start = np.array([0.0, 2.0])
+    assert leaning(start)[1][0] > 0 > np.linalg.solve(A, leaning(start)[1])[0]
+    optimum = climbed(leaning, start, [(0.0, 5.0), (-5.0, 5.0)], A, 1e-12)
+    assert optimum.converged
+    assert_allclose(optimum.point, [0.0, 4.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_maxima_in_boxes_are_those_of_another_optimiser(seed):
+    rng = np.random.RandomState(seed)
+    p = rng.randint(2, 7)
+    root = rng.standard_normal((p, p))
+    H, top = root @ root.T + 0.05 * np.eye(p), 2 * rng.standard_normal(p)
+    bounds = [(-1.0, 1.0)] * p
+
+    def bowl(point):
+        return -0.5 * (point - top) @ H @ (point - top), -H @ (point - top)
+
+    start = rng.choice([-1.0, 0.3, 1.0], p)
+    factor = np.linalg.cholesky(H).T
+    expected = lsq_linear(factor, factor @ top, (-1.0, 1.0), tol=1e-14).cost
+    optimum = climbed(bowl, start, bounds, 0.5 * H + 0.1 * np.eye(p), 1e-12)
+    assert optimum.converged
+    assert_allclose(optimum.value, -expected, rtol=1e-5, atol=1e-10)
+
+
+def test_values_that_are_no_numbers_end_a_climb():
+    optimum = climbed(lambda point: (np.nan if point[0] else 0.0, np.ones(2)), [0.0, 0.0], WIDE, A, 1e-10)
+    assert optimum.value == 0.0
 
 
 def test_a_start_out_of_reach_says_so_and_steps_out_of_reach_are_shortened():

@@ -218,6 +218,7 @@ def test_predictions_are_lazy_and_keep_their_partitions(scheduler):
 
 def test_large_models_are_sent_by_themselves(cluster, monkeypatch):
     """Not in the graph, of which Dask would warn; a worker that is lost afterwards does not take them along."""
+    cluster.wait_for_workers(2)  # another test may have killed one, and models are sent to those that are there
     model, test = in_memory(), da.from_array(places(), chunks=(300, 2))
     in_graph = model.predict(test)
     monkeypatch.setattr(dask_source, "LARGE", 0)

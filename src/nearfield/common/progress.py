@@ -121,9 +121,9 @@ class HtmlBar:
         from IPython.display import display as show
 
         if self._place is None:
-            self._place = show(HTML(text), display_id=True)  # type: ignore[no-untyped-call]
+            self._place = show(HTML(text), display_id=True)
         else:
-            self._place.update(HTML(text))  # type: ignore[no-untyped-call]
+            self._place.update(HTML(text))
 
 
 def display() -> Callable[..., None]:

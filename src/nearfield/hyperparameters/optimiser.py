@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.optimize import minimize
 
-from ..common.types import Floats
+from ..common.types import Booleans, Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,16 +168,17 @@ class Climb:
         if 0.5 * float(np.sum(slopes**2 / values)) < enough:
             return self._ended()
         while self._radius > SHORTEST:
-            step = np.zeros(len(point))
-            step[is_free] = _within(self._radius, values, vectors, slopes)
+            step = self._step_within_bounds(point, gradient, H, is_free)
             trial = np.clip(point + step, self._lower, self._upper)
             step = trial - point
             length = float(np.abs(step).max())
             expected = float(gradient @ step - 0.5 * step @ H @ step)
             answer = self._evaluated(trial)
             gain = -np.inf if answer is None else answer[0] - value
-            if gain < 0.25 * expected:
-                self._radius = min(0.3 * length, self._radius) if gain <= 0 else 0.5 * length
+            if not gain > 0:
+                self._radius = 0.3 * length
+            elif gain < 0.25 * expected:
+                self._radius = 0.5 * length
             elif gain > 0.75 * expected:
                 self._radius = min(max(2.0 * length, self._radius), LONGEST)
             if answer is not None:
@@ -186,10 +187,25 @@ class Climb:
                 is_far = self._curvature is not None and length > FAR
                 self._H = None if is_far else H
                 return False
-            values, vectors = np.linalg.eigh(H[np.ix_(is_free, is_free)])
-            slopes = vectors.T @ gradient[is_free]
         self._radius = RADIUS
         return self._ended()  # rounding errors leave no way up
+
+    def _step_within_bounds(self, point: Floats, gradient: Floats, H: Floats, is_free: Booleans) -> Floats:
+        """Step (p,) that gains most within the radius and leaves no bound that the point is on.
+
+        An entry on a bound whose step would leave it stays, and the others are asked again. Those that stay have a
+        slope that leads away from the bound and a step that leads beyond it, and the whole step has a positive slope:
+        so some entries always move.
+        """
+        moves = is_free
+        while True:
+            values, vectors = np.linalg.eigh(H[np.ix_(moves, moves)])
+            step = np.zeros(len(point))
+            step[moves] = _within(self._radius, values, vectors, vectors.T @ gradient[moves])
+            leaves = ((point <= self._lower) & (step < 0)) | ((point >= self._upper) & (step > 0))
+            if not leaves.any():
+                return step
+            moves = moves & ~leaves
 
     def _ended(self) -> bool:
         self.best = replace(self.best, converged=True, curvature=self._H)

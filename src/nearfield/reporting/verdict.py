@@ -40,7 +40,8 @@ def verdict(report: Report) -> str:
 
 def _problems(report: Report) -> Iterator[str]:
     """What is wrong and what to do, the gravest first."""
-    if not report.settled and report.n_samples <= sum(map(np.size, report.hyperparameters.values())):
+    n_hyperparameters = sum(np.size(value) for value in report.hyperparameters.values() if value is not None)
+    if not report.settled and report.n_samples <= n_hyperparameters:
         yield (
             f"{report.n_samples} samples do not determine the hyperparameters, which are guesses; give more samples, "
             "or the hyperparameters"
