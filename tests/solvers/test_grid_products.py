@@ -6,19 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from nearfield.common import memory
 from nearfield.kernels import Kernel
 from nearfield.solvers import grid_products
-from nearfield.solvers.grid_products import (
-    FINEST,
-    GridProduct,
-    Rule,
-    Tiles,
-    count_pairs,
-    grid_cost,
-    kernel_product,
-)
-from nearfield.solvers.kernel_products import KernelProduct
+from nearfield.solvers.grid_products import FINEST, GridProduct, Rule, Tiles
 
 ROUNDING = 1e-14
 
@@ -69,10 +59,10 @@ def test_products_and_sums_elsewhere_are_the_dense_ones(d, kernel):
     product = GridProduct(kernel, X, cutoff=1e-12, n_jobs=2)
     expected = kernel(X, X) @ V
     assert abs(product.product(V) - expected).max() <= 1e-10 * abs(expected).max()
-    assert_allclose(product.cross(Xs, V), kernel(Xs, X) @ V, atol=1e-9)
-    assert_allclose(product.at(Xs, product.spread(V)), product.cross(Xs, V), atol=1e-13)
-    assert_array_equal(product.cross(np.full((2, d), 1e6), V), 0.0)
-    assert product.cross(Xs[:0], V).shape == (0, r)
+    sums = product.evaluator(V)
+    assert_allclose(sums(Xs), kernel(Xs, X) @ V, atol=1e-9)
+    assert_array_equal(sums(np.full((2, d), 1e6)), 0.0)
+    assert sums(Xs[:0]).shape == (0, r)
 
 
 @pytest.mark.parametrize("keep", [True, False])
@@ -84,11 +74,11 @@ def test_loops_give_what_numpy_gives(d, kernel, keep, monkeypatch):
     X[: n // 5] = X[0]  # more than there are in a tile
     V, Xs = np.asfortranarray(rng.standard_normal((n, r))), points(60, d, width=30.0, seed=2)
     by_numpy = GridProduct(kernel, X, cutoff=1e-9, n_jobs=1, keep=keep)
-    expected = by_numpy.product(V), by_numpy.cross(Xs, V)
+    expected = by_numpy.product(V), by_numpy.evaluator(V)(Xs)
     monkeypatch.setattr(grid_products, "MIN_COMPILED", 0)
     for n_jobs in (1, 2):
         by_loops = GridProduct(kernel, X, cutoff=1e-9, n_jobs=n_jobs, keep=keep)
-        found = by_loops.product(V), by_loops.cross(Xs, V)
+        found = by_loops.product(V), by_loops.evaluator(V)(Xs)
         assert_allclose(found[0], expected[0], atol=1e-12 * abs(expected[0]).max())
         assert_allclose(found[1], expected[1], atol=1e-12 * abs(expected[1]).max())
 
@@ -124,7 +114,7 @@ def test_threads_and_kept_factors_change_no_bit(monkeypatch):
     assert len(products[0].grids[0].runs) > 4
     for product in products[1:]:
         assert_array_equal(product.product(V), products[0].product(V))
-        assert_array_equal(product.cross(Xs, V), products[0].cross(Xs, V))
+        assert_array_equal(product.evaluator(V)(Xs), products[0].evaluator(V)(Xs))
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
@@ -135,59 +125,6 @@ def test_overlaps_are_counted(d):
     meet = np.all(abs(first[:, None] - first[None]) < tiles.rule.patch, axis=2).sum(axis=1).max()
     assert meet <= tiles.overlap() <= 150
     assert tiles.overlap() <= 2.5 * meet
-
-
-# ---- the choice ----------------------------------------------------------------------------------------------------
-
-
-def test_dense_points_take_grids_and_sparse_ones_blocks():
-    kernel = Kernel.gaussian(1.0)
-    dense, sparse = points(20_000, 2, 20.0), points(2000, 2, 300.0)
-    assert isinstance(kernel_product(kernel, dense), GridProduct)
-    assert isinstance(kernel_product(kernel, sparse), KernelProduct)
-    assert isinstance(kernel_product(kernel, points(300, 5, 4.0)), KernelProduct)
-    assert grid_cost(kernel, sparse, 1e-10, n_sides=64) > grid_cost(kernel, sparse, 1e-10)  # blocks gain more by many
-    V = np.random.RandomState(0).standard_normal((20_000, 1))
-    some = np.arange(0, 20_000, 400)
-    assert_allclose(kernel_product(kernel, dense).product(V)[some], kernel(dense[some], dense) @ V, atol=1e-9)
-
-
-def test_points_too_far_apart_take_blocks(monkeypatch):
-    X = np.concatenate([points(3000, 2, 3.0), points(3000, 2, 3.0) + 1e9])
-    assert grid_cost(Kernel.gaussian(1.0), X, 1e-10) == np.inf
-    with pytest.raises(MemoryError, match="nodes"):
-        GridProduct(Kernel.gaussian(1.0), X)
-    cost = grid_cost(Kernel.gaussian(1.0), points(3000, 2, 3.0), 1e-10)
-    monkeypatch.setattr(memory, "available", lambda: 10_000)  # what is free at the moment changes no answers
-    assert grid_cost(Kernel.gaussian(1.0), points(3000, 2, 3.0), 1e-10) == cost < np.inf
-    monkeypatch.setattr(memory, "total", lambda: 10_000)
-    assert grid_cost(Kernel.gaussian(1.0), points(3000, 2, 3.0), 1e-10) == np.inf
-
-
-def test_pairs_of_a_raster_are_counted_whatever_the_order_of_its_rows():
-    X = np.stack(np.meshgrid(np.arange(100.0), np.arange(50.0)), axis=-1).reshape(-1, 2)  # every 50th is in one of two
-    shuffled = X[np.random.RandomState(0).permutation(len(X))]
-    found, expected = (count_pairs(Kernel.gaussian(0.5), each, 1e-10) for each in (X, shuffled))
-    assert found == pytest.approx(expected, rel=0.1)
-
-
-def test_pairs_are_counted_at_some_points():
-    X, kernel = points(30_000, 2, 40.0), Kernel.gaussian(1.0)
-    assert count_pairs(kernel, X, 1e-10) == pytest.approx(KernelProduct(kernel, X[::3]).n_pairs * 9, rel=0.5)
-
-
-def test_what_is_left_out_is_as_little_as_asked_for():
-    X, kernel = points(20_000, 2, 20.0), Kernel.gaussian(1.0)
-    plain = kernel_product(kernel, X, cutoff=1e-8)
-    finer = kernel_product(kernel, X, cutoff=1e-8, most_left_out=0.1 * plain.left_out)
-    assert isinstance(finer, GridProduct)
-    assert finer.left_out <= 0.1 * plain.left_out
-    assert isinstance(kernel_product(kernel, X[:6000], cutoff=1e-8, most_left_out=0.0), KernelProduct)
-
-
-def test_what_costs_too_much_is_refused():
-    with pytest.raises(ValueError, match="pairs of points"):
-        kernel_product(Kernel.gaussian(1.0), points(20_000, 2, 20.0), max_pairs=1e4)
 
 
 @pytest.mark.parametrize("cutoff", [0.0, 1.0, np.nan, 1e-20])

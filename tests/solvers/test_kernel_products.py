@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from nearfield.common import memory
 from nearfield.kernels import Kernel
 from nearfield.solvers import kernel_products
-from nearfield.solvers.kernel_products import KernelProduct
+from nearfield.solvers.kernel_products import KernelProduct, NearSums
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,8 @@ def test_a_product_is_within_its_bound_of_the_dense_one(d, kernel, keep, cutoff)
     largest = abs(V).max(axis=0)
     rounding = 1e-12
     assert np.all(abs(K.product(V) - kernel(X, X) @ V) <= K.left_out * largest + rounding)
-    assert np.all(abs(K.cross(Xs, V) - kernel(Xs, X) @ V) <= cutoff * kernel.variance * 300 * largest + rounding)
+    sums = NearSums.of(kernel, X, V, cutoff=cutoff, n_jobs=2)(Xs)
+    assert np.all(abs(sums - kernel(Xs, X) @ V) <= cutoff * kernel.variance * 300 * largest + rounding)
     left_out = kernel(X, X) - K.product(np.eye(300))
     assert np.all(left_out <= cutoff * kernel.variance * (1 + 1e-9) + rounding)
     assert abs(left_out).sum(axis=1).max() <= K.left_out + 300 * rounding
@@ -57,10 +58,12 @@ def test_a_kernel_that_reaches_everywhere_leaves_nothing_out():
 def test_threads_and_kept_blocks_change_no_bit():
     rng = np.random.RandomState(0)
     X, Xs, V = rng.rand(500, 2), rng.rand(77, 2), rng.randn(500, 2)
-    products = [KernelProduct(Kernel.gaussian(0.05), X, n_jobs=j, keep=k) for j in (1, 3) for k in (True, False)]
+    kernel = Kernel.gaussian(0.05)
+    products = [KernelProduct(kernel, X, n_jobs=j, keep=k) for j in (1, 3) for k in (True, False)]
     for K in products[1:]:
         assert_array_equal(K.product(V), products[0].product(V))
-        assert_array_equal(K.cross(Xs, V), products[0].cross(Xs, V))
+    one, three = (NearSums.of(kernel, X, V, cutoff=1e-10, n_jobs=j)(Xs) for j in (1, 3))
+    assert_array_equal(one, three)
 
 
 @pytest.mark.parametrize("n", [1, 2, 9, 50])
@@ -72,12 +75,14 @@ def test_points_may_coincide_and_be_few(n):
     assert_allclose(K.product(V), kernel(X, X) @ V, atol=1e-12)
     for m in (0, 1, 2, 40):
         Xs = np.random.RandomState(2).rand(m, 2)
-        assert_allclose(K.cross(Xs, V), kernel(Xs, X) @ V if m else np.zeros((0, 2)), atol=1e-8)
+        sums = NearSums.of(kernel, X, V, cutoff=1e-10, n_jobs=1)(Xs)
+        assert_allclose(sums, kernel(Xs, X) @ V if m else np.zeros((0, 2)), atol=1e-8)
 
 
 def test_places_beyond_reach_of_all_points_get_zero():
-    K = KernelProduct(Kernel.gaussian(0.01), np.random.RandomState(0).rand(40, 2))
-    assert_array_equal(K.cross(np.full((3, 2), 9.0), np.ones((40, 1))), np.zeros((3, 1)))
+    X, V = np.random.RandomState(0).rand(40, 2), np.ones((40, 1))
+    sums = NearSums.of(Kernel.gaussian(0.01), X, V, cutoff=1e-10, n_jobs=1)
+    assert_array_equal(sums(np.full((3, 2), 9.0)), np.zeros((3, 1)))
 
 
 def test_memory_decides_what_is_kept(monkeypatch):

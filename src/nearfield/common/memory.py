@@ -24,6 +24,8 @@ except ImportError:  # Windows has no limits of this kind
 
 CHUNK_SHARE = 0.125  # of what is free, that one chunk may take: there may be several threads
 BATCH_SHARE = 0.04  # of what is free on a device, that the largest array of one batch may take
+BUDGET_SHARE = 0.25  # of memory, that a fit may take
+MOST_BYTES = 4 * 2.0**30  # that a fit may take on any machine, which others may want to use, too
 SMALL = 1 << 24  # bytes for which nobody asks how many there are
 CGROUP = Path("/sys/fs/cgroup")
 
@@ -38,6 +40,19 @@ def available() -> int:
 def total() -> int:
     """Bytes of the machine, or what limits of the process or its container allow of them: the same at any moment."""
     return min(_on_machine(), _limit_of_container(), _limit_of_process())
+
+
+def budget() -> float:
+    """Bytes that the arrays of a method may take together: a quarter of the machine's memory, at most `MOST_BYTES`.
+
+    It does not depend on what is free at the moment, since the same data should always be given the same method.
+    """
+    return min(BUDGET_SHARE * total(), MOST_BYTES)
+
+
+def room() -> float:
+    """Bytes that values kept for later may take: the budget, or less where little is free. It changes no answer."""
+    return min(budget(), BUDGET_SHARE * available())
 
 
 def available_on(device: Any) -> int:

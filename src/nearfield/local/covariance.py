@@ -22,7 +22,7 @@ from ..hyperparameters.request import Progress
 from ..kernels import Kernel
 from ..kernels.families import FINE
 from ..solvers.factors import Factor
-from ..solvers.kernel_products import KernelProduct
+from ..solvers.kernel_products import KernelProduct, NearSums
 from ..solvers.kernel_space import KernelSpace
 from .global_part import rows_of, split
 from .iteration import MOST_PAIRS, System
@@ -154,7 +154,8 @@ def variances_of_sums(
         short = KernelProduct(given.kernel, places[own], cutoff=CUTOFF, n_jobs=n_jobs, keep=False, max_pairs=MOST_PAIRS)
         a = weights[own, None]
         prior[g] = float(np.sum(a * short.product(a)))
-        cross[:, g] = short.cross(X, a)[:, 0]
+        sums = NearSums.of(given.kernel, places[own], a, cutoff=CUTOFF, n_jobs=n_jobs)
+        cross[:, g] = sums(X)[:, 0]
         for chunk in memory.batches(len(own), 1 << 14):
             long[:, g] += given.rows(places[own[chunk]], n_jobs).T @ a[chunk, 0]
     prior += np.sum(long * long, axis=0)

@@ -33,12 +33,6 @@ class ExactSettings:
     n_left_out: int = 2000
     """Left-out residuals that the noise is learnt from."""
 
-    memory_share: float = 0.25
-    """Share of the machine's memory that the matrix may take."""
-
-    most_bytes: float = 4 * 2.0**30
-    """Memory that the matrix may take on any machine."""
-
 
 SETTINGS = ExactSettings()
 
@@ -55,10 +49,9 @@ def is_preferred(n: float, n_columns: int, time_budget: float) -> bool:
 
 
 def affordable_up_to(time_budget: float) -> int:
-    """Largest number of rows for which the exact process fits its share of the time budget (seconds) and of memory."""
+    """Largest number of rows whose exact process fits its share of `time_budget` (seconds) and `memory.budget`."""
     most = SETTINGS.time_share * time_budget * SETTINGS.operations_per_second
-    n_bytes = min(SETTINGS.most_bytes, SETTINGS.memory_share * memory.total())
-    low, high = 0, math.isqrt(int(n_bytes / 8))
+    low, high = 0, math.isqrt(int(memory.budget() / 8))
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if operations(middle) <= most else (low, middle - 1)

@@ -21,8 +21,8 @@ from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from ..solvers.factors import Factor
-from ..solvers.kernel_products import KernelProduct
 from ..solvers.kernel_space import KernelSpace
+from ..solvers.products import kernel_sums
 from . import blending, ensemble
 from .centers import Lattice
 from .depth import CellModel
@@ -345,8 +345,8 @@ def _of_exact_mean(exact: ExactMean, X: Floats) -> Floats:
     for c in range(d):
         scales = np.broadcast_to(exact.kernel.length_scales, (exact.kernel.n_scales, d))
         kernel = Kernel(exact.kernel.length_scales, exact.kernel.variances / scales[:, c] ** 2)
-        product = KernelProduct(kernel, points, cutoff=CUTOFF, n_jobs=exact.n_jobs, keep=False)
-        sums = product.cross(places, np.concatenate([exact.weights, points[:, [c]] * exact.weights], axis=1))
+        V = np.concatenate([exact.weights, points[:, [c]] * exact.weights], axis=1)
+        sums = kernel_sums(kernel, points, V, cutoff=CUTOFF, n_jobs=exact.n_jobs)(places)
         result[:, c] = sums[:, k:] - places[:, [c]] * sums[:, :k]
     if exact.features:
         for chunk in batches(len(X), PLACES_AT_ONCE):

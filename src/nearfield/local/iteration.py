@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,8 @@ from ..kernels import Kernel
 from ..solvers import conjugate_gradients
 from ..solvers.conjugate_gradients import Solution
 from ..solvers.factors import Factor, factorise
-from ..solvers.grid_products import FINEST, SHARE, SIDES_AT_ONCE, GridProduct, count_pairs, grid_cost, kernel_product
-from ..solvers.kernel_products import KernelProduct
 from ..solvers.node_inverse import NodeInverse, node_cost
+from ..solvers.products import Product, kernel_product, kernel_sums, plan_product
 from .block_inverse import BlockInverse
 from .choices import MEAN_PER_POINT
 from .global_part import GlobalPart, rows_of
@@ -59,7 +58,7 @@ class System:
 
     Attributes
     ----------
-    kernel : KernelProduct or GridProduct
+    kernel : Product
         Of the short scales.
     Phi : ndarray of shape (n, D)
         Features of the long scales; D may be 0.
@@ -72,7 +71,7 @@ class System:
         Of `I + Phi' P Phi`.
     """
 
-    kernel: KernelProduct | GridProduct
+    kernel: Product
     Phi: Floats
     noise: Floats
     short_inverse: BlockInverse | NodeInverse
@@ -251,11 +250,7 @@ class ExactMean:
     @cached_property
     def _of_short_scales(self) -> Callable[[Floats], Floats]:
         """Their share (m, k + 1) of the mean at points (m, d)."""
-        n_sides = self.weights.shape[1]
-        product = kernel_product(self.kernel, self.X, cutoff=CUTOFF, n_jobs=self.n_jobs, keep=False, n_sides=n_sides)
-        if isinstance(product, GridProduct) and n_sides <= SIDES_AT_ONCE:  # nodes of more might take much memory
-            return partial(product.at, values=product.spread(self.weights))
-        return lambda X: product.cross(X, self.weights)
+        return kernel_sums(self.kernel, self.X, self.weights, cutoff=CUTOFF, n_jobs=self.n_jobs)
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -307,7 +302,7 @@ def cost_of_mean(kernel: Kernel, n_long: int, data: TrainingSet) -> float:
     `kernel` has the short scales, and the long ones have `n_long` features.
     """
     n = len(data.X)
-    pairs = min(count_pairs(kernel, data.X, CUTOFF), grid_cost(kernel, data.X, max(SHARE * CUTOFF, FINEST)))
+    pairs = plan_product(kernel, data.X, CUTOFF).cost
     if pairs > MOST_PAIRS:
         return np.inf
     nodes = _cost_of_nodes(kernel, data.X, data.noise)

@@ -26,28 +26,21 @@ from scipy.special import erfc
 
 from ..common import compiling, memory
 from ..common.arrays import column_range
-from ..common.errors import OutOfReachError
-from ..common.samples import some_rows
 from ..common.threads import n_threads, thread_map, worker_threads
 from ..common.types import Booleans, Floats, Integers
 from ..kernels import Kernel
-from .kernel_products import KernelProduct
 
 MAX_COLUMNS = 3  # beyond, a patch has too many nodes
 CELL_NODES = {1: 32, 2: 4, 3: 2}  # along a side of a cell: more make larger patches, fewer make more of them
 TILE_POINTS = 64  # at most, that are multiplied together
 MOST_NUMBERS = 1 << 18  # of the largest array of a batch of tiles, for one right-hand side
 SIDES_AT_ONCE = 8  # right-hand sides
-KEPT_SHARE = 0.25  # of free memory, that kept factors may take
-# Of all memory, free or not, so that the same data always have the same answers: what nodes of one side may take.
-GRID_SHARE = 0.1
+BYTES_PER_NODE = 16.0  # of one right-hand side: the values of a node, and what is added to them
 FINEST = 1e-13  # least error of an entry that can be asked for: rounding is not far below
 PER_TILE = 5000.0  # multiplications that take as long as what a tile takes besides them
 MIN_COMPILED = 40_000  # points: with fewer, NumPy is done before loops are loaded
 MIN_THREADED = 20_000  # points: with fewer, it is done before threads have started
-SHARE = 0.01  # of an error at the edge of the kernel that a grid may make: its errors are everywhere
 FEW_CELLS = 1 << 20  # that are marked one by one
-SAMPLED, AMONG = 100, 5000  # points whose neighbours are counted, to know the number of pairs, and among how many
 
 
 @dataclass(frozen=True)
@@ -238,7 +231,7 @@ class GaussianOnGrid:
         many = len(tiles.order) >= MIN_COMPILED
         self.loops: Any = compiling.loops("nearfield.solvers.compiled_grid") if many else None
         make: Callable[[slice], Any] = tiles.batch if self.loops is None else tiles.run
-        keep = _has_room(8.0 * tiles.within.size * tiles.rule.patch) if keep is None else keep
+        keep = 8.0 * tiles.within.size * tiles.rule.patch <= memory.room() if keep is None else keep
         self.batches: list[Any] | None = thread_map(make, self.runs, self.n_jobs) if keep else None
 
     def spread(self, V: Floats) -> Floats:
@@ -296,27 +289,32 @@ class GaussianOnGrid:
         thread_map(read, range(len(self.runs)), self.n_jobs)
         return result
 
-    def at(self, Xs: Floats, grid: Floats) -> Floats:
-        """The same at other points (m, d) in length scales, (m, r)."""
-        rule, result = self.tiles.rule, np.zeros((len(Xs), len(grid)))
+    def padded(self, grid: Floats) -> Floats:
+        """Values of nodes, with zeros around them that patches of points beyond the data may see."""
+        n_more = self._cells_beyond * self.tiles.rule.cell_nodes
+        return np.pad(grid, [(0, 0)] + (grid.ndim - 1) * [(n_more, n_more)])
+
+    def at(self, Xs: Floats, padded: Floats) -> Floats:
+        """`W` of other points (m, d) in length scales times the padded values of nodes, (m, r)."""
+        rule, result = self.tiles.rule, np.zeros((len(Xs), len(padded)))
         first = rule.cell_nodes * np.floor(Xs / rule.side)
         rows = np.flatnonzero(np.all((first > -rule.patch) & (first < self.tiles.shape), axis=1))
         if len(rows):
-            n_more = -(-rule.patch // rule.cell_nodes)  # cells on each side, with which all patches have nodes
-            grid = np.pad(grid, [(0, 0)] + (grid.ndim - 1) * [(n_more * rule.cell_nodes,) * 2])
-            result[rows] = GaussianOnGrid(Tiles.of(Xs[rows], rule, n_more), self.n_jobs, keep=False).interpolate(grid)
+            tiles = Tiles.of(Xs[rows], rule, self._cells_beyond)
+            result[rows] = GaussianOnGrid(tiles, self.n_jobs, keep=False).interpolate(padded)
         return result
+
+    @property
+    def _cells_beyond(self) -> int:
+        """Cells on each side of the grid, with which all patches that meet it have nodes."""
+        rule = self.tiles.rule
+        return -(-rule.patch // rule.cell_nodes)
 
     def _batch(self, number: int) -> Any:
         """A batch of tiles, or a run of them where loops are compiled."""
         if self.batches is not None:
             return self.batches[number]
         return (self.tiles.batch if self.loops is None else self.tiles.run)(self.runs[number])
-
-
-def _has_room(n_bytes: float) -> bool:
-    """Whether factors of so many bytes are worth keeping."""
-    return n_bytes <= KEPT_SHARE * memory.available()
 
 
 def _in_three(columns: Integers, value: int) -> Integers:
@@ -349,7 +347,7 @@ class GridProduct:
         Threads; None is one per core.
     keep : bool or None
         Whether to keep the factors of points, `patch` numbers per point and column, rather than to compute them anew.
-        None keeps them if they take at most a quarter of free memory.
+        None keeps them if there is room (`memory.room`).
 
     Attributes
     ----------
@@ -374,7 +372,7 @@ class GridProduct:
         n_nodes = count_nodes(kernel, X, rule)
         memory.require(32.0 * n_nodes, f"A grid of {n_nodes:.2g} nodes", "The points lie too far apart for it.")
         self.kernel, self.low = kernel, column_range(X)[0]
-        self.kept = _has_room(8.0 * X.size * rule.patch * kernel.n_scales) if keep is None else keep
+        self.kept = 8.0 * X.size * rule.patch * kernel.n_scales <= memory.room() if keep is None else keep
         self.n, self.left_out, self.n_jobs = n, 0.0, n_jobs
         self.grids: list[GaussianOnGrid] = []
         for scales, variance in kernel.components():
@@ -397,28 +395,29 @@ class GridProduct:
                 result[:, sides] += variance * grid.interpolate(grid.spread(V[:, sides]))
         return result
 
-    def cross(self, Xs: Floats, V: Floats) -> Floats:
-        """`k(Xs, X) V` of shape (m, r) for other points `Xs` (m, d) and `V` (n, r).
+    def evaluator(self, V: Floats) -> Callable[[Floats], Floats]:
+        """The function that gives `k(Xs, X) V` (m, r) at points `Xs` (m, d), for `V` (n, r).
 
-        It costs as much as half a product, however few the points are: use `spread` and `at` to ask again.
+        Values at the nodes are kept for up to `SIDES_AT_ONCE` columns. Those of more might take much memory, and are
+        made anew at each call.
         """
-        result = np.empty((len(Xs), V.shape[1]))
-        for sides in memory.batches(V.shape[1], SIDES_AT_ONCE):
-            result[:, sides] = self.at(Xs, self.spread(V[:, sides]))
-        return result
+        runs = memory.batches(V.shape[1], SIDES_AT_ONCE)
+        kept = [self._at_nodes(V[:, sides]) for sides in runs] if len(runs) == 1 else None
 
-    def spread(self, V: Floats) -> list[Floats]:
-        """Values at the nodes of each Gaussian's grid, (r, g_1, ..., g_d), for `V` (n, r)."""
-        return [grid.spread(V) for grid in self.grids]
+        def evaluate(Xs: Floats) -> Floats:
+            places = np.asarray(Xs, dtype=np.float64) - self.low
+            result = np.zeros((len(places), V.shape[1]))
+            for number, sides in enumerate(runs):
+                nodes = self._at_nodes(V[:, sides]) if kept is None else kept[number]
+                for grid, own, (scales, variance) in zip(self.grids, nodes, self.kernel.components(), strict=True):
+                    result[:, sides] += variance * grid.at(places / scales, own)
+            return result
 
-    def at(self, Xs: Floats, values: list[Floats]) -> Floats:
-        """`k(Xs, X) V` from what `spread` says of `V`."""
-        places = np.asarray(Xs, dtype=np.float64) - self.low
-        sums = [
-            variance * grid.at(places / scales, nodes)
-            for grid, nodes, (scales, variance) in zip(self.grids, values, self.kernel.components(), strict=True)
-        ]
-        return sum(sums[1:], sums[0])
+        return evaluate
+
+    def _at_nodes(self, V: Floats) -> list[Floats]:
+        """Padded values at the nodes of each Gaussian's grid, (r, g_1, ..., g_d), for `V` (n, r)."""
+        return [grid.padded(grid.spread(V)) for grid in self.grids]
 
 
 def count_nodes(kernel: Kernel, X: Floats, rule: Rule) -> float:
@@ -436,22 +435,24 @@ def per_pair(n_sides: int) -> float:
     return 0.73 * (22.0 + n_sides) / (3.7 + n_sides)
 
 
-def grid_cost(kernel: Kernel, X: Floats, cutoff: float, n_sides: int = 1) -> float:
-    """What a product by grids costs for points (n, d), in pairs of points; infinite where there is none."""
+def grid_costs(kernel: Kernel, X: Floats, cutoff: float, n_sides: int = 1) -> Floats:
+    """What a product by the grid of each Gaussian (J,) costs for points (n, d), in pairs of points.
+
+    It is infinite where there is no grid: in many columns, or where nodes take more than their share of memory.
+    """
     n, d = X.shape
+    costs = np.full(kernel.n_scales, np.inf)
     if d > MAX_COLUMNS or kernel.family != "gaussian":
-        return np.inf
-    rule = Rule.of(d, max(cutoff, FINEST))
-    n_nodes = count_nodes(kernel, X, rule)
-    if 8.0 * n_nodes > GRID_SHARE * memory.total():
-        return np.inf
-    operations, low = 4.0 * n_nodes, column_range(X)[0]
-    for scales, _ in kernel.components():
-        cells = np.floor((X - low) / (scales * rule.side)).astype(np.int64)
-        n_cells = _count_distinct(cells)
-        tiles = n_cells + n / TILE_POINTS
-        operations += 2 * (n + tiles) * float(rule.patch) ** d + PER_TILE * tiles
-    return operations / per_pair(n_sides)
+        return costs
+    rule, low = Rule.of(d, max(cutoff, FINEST)), column_range(X)[0]
+    for j, (scales, variance) in enumerate(kernel.components()):
+        n_nodes = count_nodes(Kernel(scales[None], np.array([variance])), X, rule)
+        if BYTES_PER_NODE * n_nodes * kernel.n_scales > memory.budget():
+            continue
+        tiles = _count_distinct(np.floor((X - low) / (scales * rule.side)).astype(np.int64)) + n / TILE_POINTS
+        operations = 4.0 * n_nodes + 2 * (n + tiles) * float(rule.patch) ** d + PER_TILE * tiles
+        costs[j] = operations / per_pair(n_sides)
+    return costs
 
 
 def _count_distinct(cells: Integers) -> int:
@@ -463,58 +464,3 @@ def _count_distinct(cells: Integers) -> int:
     is_taken = np.zeros(prod(extent), dtype=bool)  # quicker than to sort them
     is_taken[keys] = True
     return int(is_taken.sum())
-
-
-def count_pairs(kernel: Kernel, X: Floats, cutoff: float) -> float:
-    """About how many pairs of points (n, d) matter to each other, counted at some of them."""
-    unit = kernel.length_scales.max(axis=0)
-    places, among = (X[some_rows(len(X), size)] / unit for size in (SAMPLED, AMONG))
-    squares = np.zeros((len(places), len(among)))
-    for c in range(X.shape[1]):
-        squares += (places[:, [c]] - among[:, c]) ** 2
-    return float(len(X)) ** 2 * float(np.mean(squares <= -2 * np.log(cutoff)))
-
-
-def kernel_product(
-    kernel: Kernel,
-    X: Floats,
-    *,
-    cutoff: float = 1e-10,
-    n_jobs: int | None = None,
-    max_pairs: float = np.inf,
-    most_left_out: float = np.inf,
-    keep: bool | None = None,
-    n_sides: int = 1,
-) -> KernelProduct | GridProduct:
-    """The matrix of a kernel at points (n, d), by whichever of grids and blocks is cheaper by count.
-
-    Parameters
-    ----------
-    max_pairs : float
-        Refuse what costs more than so many pairs of points.
-    most_left_out : float
-        Bound on what grids may leave out; see `GridProduct.left_out`. Blocks leave out what `cutoff` says.
-    n_sides : int
-        Right-hand sides that it will be multiplied with at a time: blocks are at their best with many.
-    cutoff, n_jobs, keep
-        See `KernelProduct`.
-
-    Raises
-    ------
-    OutOfReachError
-        Where products cost more than `max_pairs`.
-    MemoryError
-        See `KernelProduct`.
-    """
-    finer = max(SHARE * cutoff, FINEST)
-    cost = grid_cost(kernel, X, finer, n_sides)
-    if cost < count_pairs(kernel, X, cutoff):
-        if cost > max_pairs:
-            raise OutOfReachError(f"The kernel costs as much as {cost:.2g} pairs of points, more than {max_pairs:.2g}.")
-        product = GridProduct(kernel, X, cutoff=finer, n_jobs=n_jobs, keep=keep)
-        if product.left_out > most_left_out:
-            finer *= 0.5 * most_left_out / product.left_out
-            product = GridProduct(kernel, X, cutoff=max(finer, FINEST), n_jobs=n_jobs, keep=keep)
-        if product.left_out <= most_left_out:
-            return product
-    return KernelProduct(kernel, X, cutoff=cutoff, max_pairs=max_pairs, n_jobs=n_jobs, keep=keep)

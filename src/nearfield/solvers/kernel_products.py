@@ -23,7 +23,6 @@ from ..kernels import Kernel
 
 LEAF = 128  # points per leaf at most: fewer reach less far, more keep BLAS busy
 LEAVES_PER_BLOCK = 32  # at most, so that memory is bounded
-KEPT_SHARE = 0.25  # of free memory, that kept blocks may take
 TOO_FAR = "The kernel reaches too far for so many points."
 
 
@@ -44,7 +43,7 @@ class KernelProduct:
         Threads; None is one per core.
     keep : bool or None
         Whether to keep the blocks of `K` from one product to the next, rather than to compute them anew. None keeps
-        them if they take at most a quarter of free memory.
+        them if there is room (`memory.room`).
     max_pairs : float
         Refuse more pairs of points than this, before they are listed: by a rough count, up to some twice `n_pairs`.
 
@@ -79,7 +78,7 @@ class KernelProduct:
             raise ValueError(f"The 'cutoff' argument must lie between 0 and 1. Got {cutoff!r}.")
         self.n_jobs = n_jobs
         self.unit = kernel.length_scales.max(axis=0)
-        self.gaussians = _Gaussians.of(Kernel(kernel.length_scales / self.unit, kernel.variances), cutoff)
+        self.gaussians = Gaussians.of(Kernel(kernel.length_scales / self.unit, kernel.variances), cutoff)
         self.points = _Leaves.of(np.asarray(X, dtype=np.float64) / self.unit, LEAF)
         a, b, lost = _near_leaves(self.points, self.points, self.gaussians)
         sizes = np.diff(self.points.bounds)
@@ -91,7 +90,7 @@ class KernelProduct:
         memory.require(4.0 * sizes[b].sum(), "The list of near points", TOO_FAR)
         self.tasks: list[_Task] = []
         for leaf, leaves in _runs(a, b):
-            targets, rows, distances = self._near_points(self.points, leaf, leaves)
+            targets, rows, distances = _near_points(self.points, self.points, leaf, leaves)
             task = _Task.of(targets, rows, self.gaussians.counts(distances))
             beyond = self.gaussians.lost(distances)
             lost[targets] += beyond.sum()
@@ -100,7 +99,7 @@ class KernelProduct:
         self.left_out = float(lost.max())
         n_entries = sum(task.n_targets * len(task.sources) for task in self.tasks)
         self.n_pairs = 2 * n_entries - sum(task.n_targets * task.n_own for task in self.tasks)
-        self.kept = 8 * n_entries <= KEPT_SHARE * memory.available() if keep is None else keep
+        self.kept = 8 * n_entries <= memory.room() if keep is None else keep
         if self.kept:
             memory.require(8 * n_entries, "The kernel matrix", "Use keep=False.")
         self.blocks = thread_map(self._block, self.tasks, n_jobs) if self.kept else None
@@ -131,50 +130,70 @@ class KernelProduct:
                 ready = under_way
         return self.points.restore(total)
 
-    def cross(self, Xs: Floats, V: Floats) -> Floats:
-        """`k(Xs, X) V` of shape (m, r) for other points `Xs` (m, d) and `V` (n, r).
+    def _block(self, task: _Task) -> Floats:
+        return self.gaussians.block(self.points.X[task.targets], self.points.X[task.sources], task.counts)
 
-        An entry is wrong by at most `cutoff * variance * n` times the largest absolute value in the column of `V`; in
-        general by far less, as with `left_out`.
-        """
-        total = np.zeros((len(Xs), V.shape[1]))
+
+@dataclass(frozen=True, eq=False)
+class NearSums:
+    """The function that gives `k(Xs, X) V` (m, r) at points `Xs` (m, d), for points `X` (n, d) and `V` (n, r).
+
+    An entry is wrong by at most `cutoff * variance * n` times the largest absolute value in the column of `V`; in
+    general by far less, as with `KernelProduct.left_out`.
+    """
+
+    unit: Floats
+    gaussians: Gaussians
+    points: _Leaves
+    V: Floats
+    n_jobs: int | None
+
+    @classmethod
+    def of(cls, kernel: Kernel, X: Floats, V: Floats, *, cutoff: float, n_jobs: int | None) -> NearSums:
+        """See `KernelProduct` for `cutoff` and `n_jobs`."""
+        unit = kernel.length_scales.max(axis=0)
+        gaussians = Gaussians.of(Kernel(kernel.length_scales / unit, kernel.variances), cutoff)
+        points = _Leaves.of(np.asarray(X, dtype=np.float64) / unit, LEAF)
+        return cls(unit, gaussians, points, V.take(points.order, axis=0), n_jobs)
+
+    def __call__(self, Xs: Floats) -> Floats:
+        """See the class."""
+        total = np.zeros((len(Xs), self.V.shape[1]))
         if len(Xs) == 0:
             return total
         # Few points lie far from each other: smaller leaves, that their boxes do not grow much beyond those of X.
-        size = min(LEAF, max(8 * LEAF * len(Xs) // len(V), 2))
+        size = min(LEAF, max(8 * LEAF * len(Xs) // len(self.V), 2))
         queries = _Leaves.of(np.asarray(Xs, dtype=np.float64) / self.unit, size)
         a, b, _ = _near_leaves(queries, self.points, self.gaussians)
         starts = np.flatnonzero(np.diff(a, prepend=-1))
-        V = V.take(self.points.order, axis=0)
 
         def sum_at(run: slice) -> None:
             for leaf, leaves in _runs(a[run], b[run]):
-                targets, rows, distances = self._near_points(queries, leaf, leaves)
+                targets, rows, distances = _near_points(queries, self.points, leaf, leaves)
                 counts = self.gaussians.counts(distances)
                 sources = rows[: counts[0]]
-                total[targets] += self.gaussians.block(queries.X[targets], self.points.X[sources], counts) @ V[sources]
+                K = self.gaussians.block(queries.X[targets], self.points.X[sources], counts)
+                total[targets] += K @ self.V[sources]
 
         thread_map(sum_at, [slice(*ends) for ends in pairwise([*starts, len(a)])], self.n_jobs)
         return queries.restore(total)
 
-    def _near_points(self, queries: _Leaves, leaf: int, leaves: Integers) -> tuple[slice, Integers, Floats]:
-        """Rows of the queries in a leaf; rows of the points in some leaves, nearest first, and distances to its box."""
-        (low, high), rows = queries.boxes[-1], self.points.rows(leaves)
-        X = self.points.X[rows]
-        gaps = np.maximum(np.maximum(low[leaf] - X, X - high[leaf]), 0.0)
-        distances = np.sqrt(np.einsum("ij,ij->i", gaps, gaps))
-        order = np.argsort(distances, kind="stable")  # a leaf's own points, which come first, stay there
-        return slice(queries.bounds[leaf], queries.bounds[leaf + 1]), rows[order], distances[order]
 
-    def _block(self, task: _Task) -> Floats:
-        return self.gaussians.block(self.points.X[task.targets], self.points.X[task.sources], task.counts)
+def _near_points(queries: _Leaves, points: _Leaves, leaf: int, leaves: Integers) -> tuple[slice, Integers, Floats]:
+    """Rows of the queries in a leaf; rows of the points in some leaves, nearest first, and distances to its box."""
+    (low, high), rows = queries.boxes[-1], points.rows(leaves)
+    X = points.X[rows]
+    gaps = np.maximum(np.maximum(low[leaf] - X, X - high[leaf]), 0.0)
+    distances = np.sqrt(np.einsum("ij,ij->i", gaps, gaps))
+    order = np.argsort(distances, kind="stable")  # a leaf's own points, which come first, stay there
+    return slice(queries.bounds[leaf], queries.bounds[leaf + 1]), rows[order], distances[order]
 
 
 @dataclass(frozen=True, eq=False)
 class _Task:
     """A block of the matrix: rows `targets`, columns `sources`, the first `n_own` of which are the rows themselves.
 
-    `counts` is as in `_Gaussians.block`.
+    `counts` is as in `Gaussians.block`.
     """
 
     targets: slice
@@ -193,7 +212,7 @@ class _Task:
 
 
 @dataclass(frozen=True, eq=False)
-class _Gaussians:
+class Gaussians:
     """A kernel whose longest length scale per column is 1, and how far each of its Gaussians reaches.
 
     Attributes
@@ -208,7 +227,8 @@ class _Gaussians:
     reaches: Floats
 
     @classmethod
-    def of(cls, kernel: Kernel, cutoff: float) -> _Gaussians:
+    def of(cls, kernel: Kernel, cutoff: float) -> Gaussians:
+        """Each Gaussian reaches to where it is below `cutoff / J` of the kernel's variance."""
         heights = kernel.variances / (cutoff / kernel.n_scales * kernel.variance)
         reaches = kernel.length_scales.max(axis=1) * np.sqrt(2 * np.log(np.maximum(heights, 1.0)))
         order = np.argsort(-reaches)
@@ -287,7 +307,7 @@ class _Leaves:
         return result
 
 
-def _near_leaves(A: _Leaves, B: _Leaves, gaussians: _Gaussians) -> tuple[Integers, Integers, Floats]:
+def _near_leaves(A: _Leaves, B: _Leaves, gaussians: Gaussians) -> tuple[Integers, Integers, Floats]:
     """Leaves of `A` and of `B` whose boxes the kernel reaches across, sorted.
 
     Returns
