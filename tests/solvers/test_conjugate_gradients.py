@@ -206,3 +206,27 @@ def test_bounds_hold(seed, max_iterations, noise):
     scale = abs((problem.B * exact).sum(axis=0))
     assert np.all(gap >= -rounding * scale)
     assert np.all(gap <= quadratic_error_bound(solution.residual_norms, least) + rounding * scale)
+
+
+@pytest.mark.parametrize("noise", [1e-1, 1e-3, 1e-5, 1e-7])
+@pytest.mark.parametrize("share", [0.1, 1.0, 1e2])  # of the error of the preconditioner
+def test_what_converges_in_time_is_not_given_up(noise, share):
+    problem = Problem(noise=noise)
+    precondition = problem.nearly_inverse(share)
+    plain = problem.solve(precondition, max_iterations=5000)
+    solution = problem.solve(precondition, max_iterations=2 * plain.n_iterations, all_or_nothing=True)
+    assert solution.forecast == 0
+    assert_array_equal(solution.x, plain.x)
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-5, 1e-7])
+def test_what_would_take_too_many_iterations_is_given_up_early(noise):
+    problem = Problem(noise=noise)
+    needed = problem.solve(max_iterations=5000).n_iterations
+    allowed = needed // 3
+    solution = problem.solve(max_iterations=allowed, all_or_nothing=True)
+    assert not solution.converged.all()
+    assert solution.forecast > allowed
+    assert solution.n_iterations <= allowed // 2
+    plain = problem.solve(max_iterations=allowed)
+    assert (plain.n_iterations, plain.forecast) == (allowed, 0)

@@ -150,19 +150,26 @@ class System:
         OutOfReachError
             Where they do not get there.
         """
-        solution = self.attempt(B, tolerance, progress)
+        solution = self._solution(B, tolerance, progress, at_most is None)
         limit = tolerance if at_most is None else at_most
         if not np.all(solution.relative_residuals <= limit):
+            more = f", and {solution.forecast:.0f} would be needed at least" if solution.forecast else ""
             raise OutOfReachError(
                 f"The exact Gaussian process of {len(B)} samples is out of reach: {solution.n_iterations} iterations "
                 f"left a relative residual of {solution.relative_residuals.max():.1e}, where {np.min(limit):.1e} "
-                "is needed. A larger noise_variance, or fewer samples, would converge."
+                f"is needed{more}. A larger noise_variance, or fewer samples, would converge."
             )
         return solution
 
     def attempt(self, B: Floats, tolerance: float | Floats, progress: Progress | None = None) -> Solution:
         """The same as far as iterations get, for those who look at the residuals that are left."""
-        return conjugate_gradients.solve(self.product, self.precondition, B, tolerance, MAX_ITERATIONS, progress)
+        return self._solution(B, tolerance, progress, False)
+
+    def _solution(
+        self, B: Floats, tolerance: float | Floats, progress: Progress | None, all_or_nothing: bool
+    ) -> Solution:
+        given = (B, tolerance, MAX_ITERATIONS, progress, all_or_nothing)
+        return conjugate_gradients.solve(self.product, self.precondition, *given)
 
     @property
     def least_noise(self) -> float:
