@@ -81,6 +81,38 @@ def test_other_numbers_of_columns(d):
     np.testing.assert_allclose(found.variance, variance, atol=1e-11)
 
 
+def left_out_by_definition(plan, depth, data, centers, sizes, members, rows):
+    """Residuals and variances of training points by the model of their cell, solved without each of them."""
+    models = fit_cells(plan, depth, data, centers, sizes)
+    residuals, variances = np.empty((len(rows), data.y.shape[1])), np.empty(len(rows))
+    for i, model in enumerate(models):
+        for place in members.order[members.bounds[i] : members.bounds[i + 1]]:
+            others = model.rows[model.rows != rows[place]]
+            cross = plan.kernel(data.X[rows[[place]]], data.X[others])
+            solved = np.linalg.solve(plan.kernel(data.X[others], data.X[others]) + np.diag(data.noise[others]), cross.T)
+            residuals[place] = data.y[rows[place]] - (solved.T @ data.y[others])[0]
+            variances[place] = plan.kernel.variance - float((cross @ solved)[0, 0]) + data.noise[rows[place]]
+    return residuals, variances
+
+
+@pytest.mark.parametrize("depth", [None, DEEPER], ids=["all alike", "deeper"])
+@pytest.mark.parametrize(("kernel", "n_targets", "d"), [(TWO, 1, 1), (TWO, 2, 2), (ARD, 3, 2), (TWO, 1, 3)])
+def test_left_out_residuals(kernel, n_targets, d, depth):
+    plan, data = Plan(kernel, None, None, count=40), training(d=d, n_targets=n_targets)
+    rows = np.random.RandomState(3).permutation(300)[:200]  # those far from the centre of their cell are not in it
+    centers, sizes, _ = cells(d)
+    owner = np.argmin(((data.X[rows, None] - centers) ** 2).sum(axis=2) / sizes**2, axis=1)
+    owner[:3] = np.argmax(np.bincount(owner))  # cells that are far away, and have not seen these points
+    order = np.argsort(owner, kind="stable")
+    members = Members(data.X[rows], order, np.searchsorted(owner[order], np.arange(len(centers) + 1)))
+    residuals, variances = left_out_by_definition(plan, depth, data, centers, sizes, members, rows)
+    found = answer(plan, depth, data, centers, sizes, members, True, 2, left_out=rows)
+    np.testing.assert_allclose(found.mean, residuals, atol=1e-8)
+    np.testing.assert_allclose(found.variance, variances, atol=1e-9)
+    alone = answer(plan, depth, data, centers, sizes, members, False, 1, left_out=rows)
+    np.testing.assert_array_equal(alone.variance, found.variance)
+
+
 def test_cells_with_very_many_places():
     plan, data, centers = Plan(TWO, None, None, count=20), training(), np.array([[2.0, 2.0], [5.0, 5.0]])
     places = np.random.RandomState(0).uniform(0, 8, (1000, 2))

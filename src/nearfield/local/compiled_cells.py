@@ -182,9 +182,14 @@ def _add_row_squares(A: Any, row: int, out: Any) -> None:
 def answer(
     centers: Any, sizes: Any, near: Any, X: Any, y: Any, noise: Any, rates: Any, variances: Any,
     corners: Any, typical: float, excess: float, must_answer: bool,
-    places: Any, order: Any, bounds: Any, with_mean: bool, mean: Any, variance: Any, contributions: Any, became: Any,
+    places: Any, left_out: Any, order: Any, bounds: Any, with_mean: bool,
+    mean: Any, variance: Any, contributions: Any, became: Any,
 ) -> None:  # fmt: skip
     """Means (m, t) and variances (m,) at places by the cells they belong to, and what became of these cells.
+
+    Where the places are training points, `left_out` (m,) are their rows; elsewhere it is empty. Then the answers are
+    left-out residuals, and their variances with noise: of `C`, the covariance of the neighbours, a row of the inverse
+    tells both, see `solvers.left_out`.
 
     Places `order[bounds[c] : bounds[c + 1]]` belong to cell `c`, whose neighbours are `near[c]`, the nearest first.
     What the farther half of them contributes at the `corners` (q, d) of the cell, in half diagonals, is put into
@@ -196,6 +201,7 @@ def answer(
     squares, powers, own = np.empty(STRIDE), np.empty(STRIDE), np.empty(STRIDE)
     totals, farther = np.empty(STRIDE), np.empty(STRIDE)
     weights, targets, products = np.empty(n * MOST_PLACES), np.empty((n, t)), np.empty(MOST_PLACES * t)
+    position = np.full(MOST_PLACES, -1)  # of a left-out point among the neighbours
     for c in range(len(near)):
         became[c], contributions[c] = DONE, 0.0
         for j in range(d):
@@ -216,6 +222,14 @@ def answer(
                 for b in range(m):
                     Z[j, first + b] = places[members[b], j] - centers[c, j]
             _fill(A, Z, own, n, n_rows, width, rates, variances, squares, powers)
+            for b in range(m if len(left_out) > 0 else 0):
+                position[b] = -1
+                for i in range(n):
+                    if near[c, i] == left_out[members[b]]:
+                        position[b] = i
+                if position[b] >= 0:
+                    for i in range(n):
+                        A[i * STRIDE + first + b] = 1.0 if i == position[b] else 0.0
             if not _eliminate(A, n_rows, width):
                 became[c] = FAILED
                 break
@@ -232,7 +246,13 @@ def answer(
                 became[c] = TOO_FEW
                 break
             for b in range(m):
-                variance[members[b]] = max(prior - totals[q + b] - farther[q + b], 0.0)
+                whole = totals[q + b] + farther[q + b]
+                if position[b] >= 0:
+                    variance[members[b]] = 1.0 / whole
+                else:
+                    variance[members[b]] = max(prior - whole, 0.0)
+                    if len(left_out) > 0:
+                        variance[members[b]] += noise[left_out[members[b]]]
             if with_mean:
                 _substitute_back(A, n_rows, first, m)
                 W, M = weights[: n * m].reshape(n, m), products[: m * t].reshape(m, t)
@@ -240,7 +260,12 @@ def answer(
                     W[i] = A[i * STRIDE + first : i * STRIDE + first + m]
                 np.dot(W.T, targets, M)
                 for b in range(m):
-                    mean[members[b]] = M[b]
+                    if len(left_out) == 0:
+                        mean[members[b]] = M[b]
+                    elif position[b] >= 0:
+                        mean[members[b]] = M[b] * variance[members[b]]
+                    else:
+                        mean[members[b]] = y[left_out[members[b]]] - M[b]
 
 
 @numba.njit(**OPTIONS)

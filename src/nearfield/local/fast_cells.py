@@ -52,8 +52,13 @@ def answer(
     members: Members,
     with_mean: bool,
     n_jobs: int | None,
+    left_out: Integers | None = None,
 ) -> Answers | None:
-    """Answers of cells around centres (C, d), with half diagonals (C,); None where NumPy does as well."""
+    """Answers of cells around centres (C, d), with half diagonals (C,); None where NumPy does as well.
+
+    Where `left_out` (m,) are rows of the training data, which the places are, means are left-out residuals, and
+    variances are with noise.
+    """
     kernel, count = plan.kernel, plan.count
     if count is None or data.X.shape[1] > MAX_COLUMNS:
         return None
@@ -67,6 +72,7 @@ def answer(
     X, targets, noise, places = map(
         _plain, (data.X, data.y if with_mean else data.y[:, :0], data.noise, members.places)
     )
+    rows = np.empty(0, dtype=np.int64) if left_out is None else np.array(left_out, dtype=np.int64)
     mean, variance = np.empty((len(members.places), targets.shape[1])), np.empty(len(members.places))
     lacking, left = np.zeros(C), np.zeros(C, dtype=bool)
 
@@ -82,7 +88,7 @@ def answer(
                 centers[todo], sizes[todo], near, X, targets, noise, rates, variances,
                 corners if tells else corners[:0], 0.0 if depth is None else depth.noise,
                 np.inf if depth is None else depth.excess, ends,
-                places, order, bounds, with_mean, mean, variance, contributions, became,
+                places, rows, order, bounds, with_mean, mean, variance, contributions, became,
             )  # fmt: skip
             left[todo[became == loops.FAILED]] = True
             if depth is not None and ends:

@@ -20,7 +20,7 @@ from ..common.types import Booleans, Floats, Integers
 from ..solvers import left_out as closed_form
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.kernel_space import KernelSpace
-from . import graded
+from . import fast_cells, graded
 from . import model as local
 from .depth import CellModel
 from .engine import RaggedEngine
@@ -82,13 +82,7 @@ def _by_cells(predictor: LocalPredictor, rows: Integers, n_jobs: int | None) -> 
     """Residuals (m, r + k + 1) of rows (m,) by local models alone, and their variances (m,), noise included."""
     data, placement = predictor.data, predictor.placement
     if placement.sizes is not None:
-        owner = graded.weights(placement, data.X[rows], False, n_jobs)[1]
-        numbers, owner = np.unique(owner, return_inverse=True)
-        models_of = predictor.models_of_cells()
-        return _cell_by_cell(
-            lambda batch, own: _in_graded_cells(predictor, numbers[batch], models_of(numbers[batch]), own),
-            data.y.shape[1], rows, owner, len(numbers), n_jobs,
-        )  # fmt: skip
+        return _by_graded_cells(predictor, rows, n_jobs)
     is_told, (residuals, variances) = _by_predictions(predictor, rows)
     if not is_told.all():
         others = rows[~is_told]
@@ -98,6 +92,32 @@ def _by_cells(predictor: LocalPredictor, rows: Integers, n_jobs: int | None) -> 
             data.y.shape[1], others, owner, len(places), n_jobs,
         )  # fmt: skip
     return residuals, variances
+
+
+def _by_graded_cells(predictor: LocalPredictor, rows: Integers, n_jobs: int | None) -> Answer:
+    """The same by graded cells, in compiled loops as far as they can do it."""
+    plan, data, placement = predictor.plan, predictor.data, predictor.placement
+    assert placement.sizes is not None
+    owner = graded.weights(placement, data.X[rows], False, n_jobs)[1]
+    numbers, owner = np.unique(owner, return_inverse=True)
+    order = np.argsort(owner, kind="stable")
+    bounds = np.searchsorted(owner[order], np.arange(len(numbers) + 1))
+    members = fast_cells.Members(data.X[rows], order, bounds)
+    cells = placement.centers[numbers], placement.sizes[numbers], members
+    quick = fast_cells.answer(plan, predictor.depth, data, *cells, True, n_jobs, left_out=rows)
+    if quick is not None and not quick.left.any():
+        return quick.mean, quick.variance
+    models_of = predictor.models_of_cells()
+    left = np.ones(len(rows), dtype=bool) if quick is None else quick.left[owner]
+    numbers, owner = np.unique(numbers[owner[left]], return_inverse=True)
+    residuals, variances = _cell_by_cell(
+        lambda batch, own: _in_graded_cells(predictor, numbers[batch], models_of(numbers[batch]), own),
+        data.y.shape[1], rows[left], owner, len(numbers), n_jobs,
+    )  # fmt: skip
+    if quick is None:
+        return residuals, variances
+    quick.mean[left], quick.variance[left] = residuals, variances
+    return quick.mean, quick.variance
 
 
 def _cell_by_cell(
