@@ -11,6 +11,9 @@ from nearfield.common.progress import ProgressLine
 from nearfield.sources import ArraySource
 
 
+NOTEBOOK = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
+
+
 class Screen(io.StringIO):
     def isatty(self):
         return True
@@ -100,7 +103,7 @@ def test_without_widgets_a_bar_is_drawn_in_one_place_and_goes(monkeypatch):
         return places[-1]
 
     monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(HTML=str, display=show))
-    monkeypatch.setitem(sys.modules, "ipykernel", object())
+    monkeypatch.setitem(sys.modules, "IPython", NOTEBOOK)
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
     bar = progress.display()
     for stage, done in (("learning: start <1>", 0.5), ("learning: refine", 0.9), ("tuning", 0.2), ("tuning", 1.0)):
@@ -135,9 +138,11 @@ def test_in_a_kernel_nothing_is_written_to_standard_error():
 
 
 def test_what_is_shown_depends_on_where(monkeypatch):
-    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
-    assert isinstance(progress.display(), progress.ProgressLine)
-    monkeypatch.setitem(sys.modules, "ipykernel", object())
+    terminal = SimpleNamespace(get_ipython=lambda: SimpleNamespace())
+    for ipython in (None, SimpleNamespace(get_ipython=lambda: None), terminal):
+        monkeypatch.setitem(sys.modules, "IPython", ipython)
+        assert isinstance(progress.display(), progress.ProgressLine)
+    monkeypatch.setitem(sys.modules, "IPython", NOTEBOOK)
     monkeypatch.setitem(sys.modules, "ipywidgets", object())
     monkeypatch.setitem(sys.modules, "tqdm.auto", SimpleNamespace(tqdm=Bar))
     assert progress.display().make_bar is Bar

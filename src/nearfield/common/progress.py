@@ -126,9 +126,16 @@ class HtmlBar:
             self._place.update(HTML(text))
 
 
+def _is_notebook() -> bool:
+    """Whether this process is the kernel of a notebook; to have imported what kernels are made of is not enough."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return getattr(shell, "kernel", None) is not None
+
+
 def display() -> Callable[..., None]:
     """What `progress=True` shows: a bar in notebooks, by tqdm where it has widgets to draw with; else a line."""
-    if "ipykernel" not in sys.modules:
+    if not _is_notebook():
         return ProgressLine()
     try:
         import_module("ipywidgets")
