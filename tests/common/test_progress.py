@@ -10,7 +10,6 @@ from nearfield.common import progress
 from nearfield.common.progress import ProgressLine
 from nearfield.sources import ArraySource
 
-
 NOTEBOOK = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
 
 

@@ -132,6 +132,17 @@ def check_positive(estimator: object, name: str) -> float:
     return float(value)
 
 
+def check_time_budget(estimator: object) -> float:
+    """Positive number of seconds; infinity is no limit."""
+    value = getattr(estimator, "time_budget", None)
+    if not isinstance(value, Real) or isinstance(value, bool) or not float(value) > 0:
+        raise ValueError(
+            f"{describe(estimator, 'time_budget')} must be a positive number of seconds, or infinity for no limit. "
+            f"Got {value!r}."
+        )
+    return float(value)
+
+
 def check_n_targets(k: int, expected: int) -> None:
     """Refuse targets of another number than those fitted, before arithmetic would spread them over each other."""
     if k != expected:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 from ..common import memory
 from ..common.arrays import Array, as_doubles, empty_like_shape, indices_like, is_tensor, like, namespace, side_by_side
 from ..common.axes import axis_names, turned
+from ..common.budget import Progress
 from ..common.progress import display
 from ..common.sphere import N_CHORD_COLUMNS, Sphere
 from ..common.types import Floats
@@ -24,8 +25,8 @@ from ..common.validation import (
     check_integer,
     check_n_targets,
     check_option,
-    check_positive,
     check_random_state,
+    check_time_budget,
     describe,
     is_whole,
     refuse_gaps,
@@ -36,7 +37,7 @@ from ..common.validation import (
     without_na,
 )
 from ..hyperparameters.blocks import Block
-from ..hyperparameters.learning import Fixed, Learned, LearningRequest, Progress, learn_hyperparameters
+from ..hyperparameters.learning import Fixed, Learned, LearningRequest, learn_hyperparameters
 from ..kernels import Kernel
 from ..kernels.families import FAMILIES
 from ..reporting.inputs import axes_in_words, named_length_scales
@@ -335,7 +336,7 @@ class GPRegressor(
             n_given,
             (ard is True or is_turned) if self._sphere is None else d > N_CHORD_COLUMNS,
             check_integer(self, "n_restarts", 0),
-            check_positive(self, "time_budget") * (1 - BUDGET_SHARE if is_turned else 1),
+            check_time_budget(self) * (1 - BUDGET_SHARE if is_turned else 1),
             self.n_jobs,
             self._check_progress(),
             self._inner_names(),

@@ -18,7 +18,7 @@ from ..common import memory
 from ..common.arrays import Array, as_doubles, is_tensor, like, namespace
 from ..common.fitting import all_or_nothing
 from ..common.types import Booleans, Floats
-from ..common.validation import check_option, check_positive, describe, spawn
+from ..common.validation import check_option, check_time_budget, describe, spawn
 from ..common.warnings import warn
 from ..features import FourierFeatures
 from ..features.gradients import is_differentiable, length_scale_gradients
@@ -549,7 +549,7 @@ class FeatureGPRegressor(FeatureFunctions):
             def features(theta: Floats) -> tuple[Floats, Sequence[Floats]]:
                 return rows * np.exp(0.5 * theta[0]), ()
 
-            budget = check_positive(self, "time_budget")
+            budget = check_time_budget(self)
             optimum = maximise_feature_likelihood(
                 features,
                 start,

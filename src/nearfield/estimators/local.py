@@ -132,7 +132,10 @@ class LocalGPRegressor(LearntNoise):
     n_restarts : int, default=2
         Random starts of the learning, besides the systematic ones.
     time_budget : float, default=60.0
-        Seconds that learning may take.
+        Seconds for the whole fit: learning, choosing an approximation, solving and the noise. Infinity is no limit.
+        What is done is decided by counted operations, so that a seed gives the same model on any machine; the clock
+        only stops what takes too long, and a stage then goes on with what it has. Rows are always read, and one model
+        is always made.
     n_jobs : int or None, default=None
         Threads; None uses every core, and in a worker of joblib what that leaves to it: one.
     random_state : int, RandomState instance or None, default=None
@@ -352,7 +355,7 @@ class LocalGPRegressor(LearntNoise):
                 distinct_points(points, targets, sample_weight)  # refuses those that contradict each other
             data = self._data_of(points, targets, weights, drift)
         rngs = tuple(spawn(self.random_state, stage) for stage in ("learning", "tuning", "centres"))
-        request = local_request(self)
+        request = local_request(self, clock.start if source is None else None)
         if X_test is not None:
             request = replace(request, places=self._check_places(X_test))
         if self._has_own_variances(k):
@@ -368,7 +371,7 @@ class LocalGPRegressor(LearntNoise):
         self.noise_model_, self._stated_noise = NoiseModel(), None
         if isinstance(data, InMemory):
             again = replace(request, learning=request.learning.as_before(fitted.learned))
-            self._settle_noise(data, options, lambda rows: fit(rows, again, rngs), clock)
+            self._settle_noise(data, options, lambda rows: fit(rows, again, rngs), clock, request.budget)
             report = replace(self._fitted.report, variogram=departure(self))
             self._store(replace(self._fitted, report=report))
         return self

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..common.arrays import as_doubles, is_tensor, namespace
+from ..common.budget import UNLIMITED, Budget
 from ..common.distribution import PredictiveDistribution
 from ..common.left_out import LeftOut
 from ..common.targets import KINDS, Target
@@ -99,9 +100,11 @@ class LearntNoise(GPRegressor):
             likelihood = "gaussian" if likelihood == "auto" else likelihood
         return noise, likelihood
 
-    def _settle_noise(self, data: InMemory, options: tuple[str, str], refit: Refit, clock: Clock) -> None:
+    def _settle_noise(
+        self, data: InMemory, options: tuple[str, str], refit: Refit, clock: Clock, budget: Budget = UNLIMITED
+    ) -> None:
         """Set what left-out residuals say of the noise, and the model fitted with it."""
-        settled = settle(self._fitted, data, *options, refit, spawn(self.random_state, "noise"))
+        settled = settle(self._fitted, data, *options, refit, spawn(self.random_state, "noise"), budget)
         if settled.residuals is None:
             return
         clock.lap("noise")

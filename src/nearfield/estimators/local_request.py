@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
+from ..common.budget import Budget
 from ..common.types import Floats
-from ..common.validation import check_bool, check_integer, check_option, check_positive, describe
+from ..common.validation import check_bool, check_integer, check_option, check_positive, check_time_budget, describe
 from ..common.warnings import warn
 from ..features import MaclaurinFeatures, TaylorFeatures
+from ..hyperparameters.work import Work
 from ..local.request import CENTERS, COUNTED, LocalRequest
 
+LEARNING_SHARE = 0.5
+"""Of `time_budget`, that learning may take: choosing an approximation, solving and the noise take the other half. Work
+counts two to three times the seconds that it takes on two cores, so that it is a fifth of the time in fact."""
 
-def local_request(model: Any) -> LocalRequest:
-    """What is asked of a regressor whose number of columns is known."""
+
+def local_request(model: Any, start: float | None = None) -> LocalRequest:
+    """What is asked of a regressor whose number of columns is known, and whose fit began at `start`, or begins now.
+
+    Times are those of `time.perf_counter`. Learning may take its share of them, all repetitions together.
+    """
     kind, n_centers = _centers(model), _n_centers(model)
+    learning = model._learning_request(model._n_inner)
+    seconds = check_time_budget(model)
+    budget = Budget(seconds, (time.perf_counter() if start is None else start) + seconds)
+    work = Work(LEARNING_SHARE * budget.seconds, budget.deadline)
     request = LocalRequest(
-        learning=model._learning_request(model._n_inner),
+        learning=replace(learning, work=work),
+        budget=budget,
         tolerance=check_positive(model, "tolerance"),
         spacing=None if _is_auto(model.spacing) else check_positive(model, "spacing"),
         radius=None if model.radius is None or _is_auto(model.radius) else check_positive(model, "radius"),

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..common.budget import Progress
 from ..common.types import Booleans, Floats
 from ..common.warnings import warn
 from .ard import decide_ard
@@ -18,7 +19,7 @@ from .families import compare_families
 from .learned import Learned, OnBoundWarning, not_converged_message, on_bounds_message
 from .likelihood import feature_log_likelihood
 from .optimiser import Optimum, maximise
-from .request import Fixed, LearningRequest, Progress
+from .request import Fixed, LearningRequest
 from .scales import learn_with_scales
 from .several import learn_shared
 from .signal import without_chance
@@ -29,7 +30,6 @@ __all__ = [
     "Learned",
     "LearningData",
     "LearningRequest",
-    "Progress",
     "learn",
     "learn_hyperparameters",
     "maximise_feature_likelihood",
@@ -101,7 +101,7 @@ def _learn_alike(data: LearningData, request: LearningRequest, rng: np.random.Ra
         data = replace(data, X=data.X[:1], y=data.y[:1], drift=None)  # there is nothing to look at the others for
     else:
         data = data.with_blocks(request.ard, rng, request.tied, request.n_jobs)
-    work = Work(request.time_budget)
+    work = request.work or Work(request.time_budget)
     if request.family != "auto":
         learned = _learn_family(data, request, rng, work)
     elif fixed.is_complete:

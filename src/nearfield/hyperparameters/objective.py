@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from ..common.budget import Progress
 from ..common.threads import n_threads, single_threaded_blas, thread_map, worker_threads
 from ..common.types import Floats
 from ..kernels import Kernel
 from .blocks import Block, Evaluation, LearningData, Likelihood, Stacks, are_ordered, sum_of, thinned, with_exact_early
 from .information import information
 from .optimiser import Climb, Optimum
-from .request import LearningRequest, Progress
+from .request import LearningRequest
 from .space import Space
 from .work import Work
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ..common.budget import Progress
 from ..common.types import Floats
 from .learned import Learned
-
-Progress = Callable[[str, float, float], None]
-"""Called as `progress(stage, done, value)`, with `done` from 0 to 1 and the likelihood per point reached."""
+from .work import Work
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +43,7 @@ class LearningRequest:
     is_ard_open: bool = False  # whether the data decide `ard` first; see `decide_ard`
     ard_reason: str = ""  # how they did, in words; empty where they were not asked
     is_again: bool = False  # whether the same data were learnt from before, without the weights that they have now
+    work: Work | None = None  # what learning may take, and earlier learning of the same fit has left; None is all
 
     @property
     def is_one_kernel(self) -> bool:

@@ -51,7 +51,7 @@ def learn_shared(
     in_units = [replace(block, y=block.y[:, varies] / spread) for block in data.blocks or []]
     data = replace(data, y=data.y[:, varies] / spread, blocks=in_units or None, stacks=Stacks(), judged={})
     data = data.with_blocks(request.ard, rng, request.tied, request.n_jobs)
-    work = Work(request.time_budget)
+    work = request.work or Work(request.time_budget)
     n_scales = 1 if request.is_one_kernel else request.n_scales
     alike = learn_alike(data, replace(request, fixed=Fixed(), n_scales=n_scales), rng)
     if not np.isfinite(alike.log_likelihood):

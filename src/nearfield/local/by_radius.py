@@ -76,7 +76,7 @@ def choose(
     """
     n = len(data.X) if n_samples is None else n_samples
     free = request.spacing is None and request.radius is None and request.features is None
-    if free and exact_budget.is_preferred(n, data.X.shape[1], request.time_budget):
+    if free and exact_budget.is_preferred(n, data.X.shape[1], request.budget.seconds):
         return without_measuring(kernel, n)
     given = (kernel, data, request, n_jobs, rng, progress, n)
     radius = _reference_radius(request, kernel.variance / max(data.typical_noise, 1e-12 * kernel.variance))

@@ -10,10 +10,10 @@ import numpy as np
 
 from .. import metrics
 from ..common.arrays import as_doubles, side_by_side
+from ..common.budget import Progress
 from ..common.types import Booleans, Floats
 from ..common.warnings import warn
 from ..features.domain import DomainFeatures
-from ..hyperparameters.request import Progress
 from ..kernels import Kernel
 from ..kernels.families import FINE
 from ..solvers.conjugate_gradients import mean_error_bound, quadratic_error_bound

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..common.budget import USUAL, Budget
 from ..common.types import Floats
 from ..kernels import Kernel
 from .depth import Depth
@@ -18,6 +19,7 @@ from .plan import Plan
 MEAN_PER_POINT = 1e5  # operations of an exact mean by iteration, at the least
 CHEAPEST = "cheapest of those measured that meet the tolerance, with room for the error of measurement"
 CLOSEST = "closest of those measured"
+OUT_OF_TIME = "closest of those measured before time_budget was over"
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +160,8 @@ class Request:
     onto : callable or None
         Brings points (n, d) to a surface that all data lie on.
     speeds : Speeds
-    time_budget : float
-        Seconds for the whole fit, of which the exact process may take a share: see `exact_budget`.
+    budget : Budget
+        Time for the whole fit, of which the exact process may take a share: see `exact_budget`.
     """
 
     tolerance: float
@@ -174,7 +176,7 @@ class Request:
     places: Floats | None = None
     onto: Callable[[Floats], Floats] | None = None
     speeds: Speeds = SAME_SPEED
-    time_budget: float = 60.0
+    budget: Budget = USUAL
 
     @cached_property
     def limit(self) -> float:

@@ -55,7 +55,7 @@ def choose(
         places,
         request.onto,
         speeds,
-        request.learning.time_budget,
+        request.budget,
     )
     given = (kernel, data, asked, request.n_jobs, rng, request.progress)
     if kernel.n_scales == 1 or not request.is_free:
@@ -64,8 +64,10 @@ def choose(
             return choice
         # Where space is wide and the scale is long, neither a few features nor all points within reach may do. What
         # the nearest would do is not easy to tell there either, since much of what matters is far away.
-        if len(data.X) <= exact_budget.affordable_up_to(asked.time_budget) and not exact_mean:
+        if len(data.X) <= exact_budget.affordable_up_to(asked.budget.seconds) and not exact_mean:
             return choices.as_a_last_resort(kernel, choice)
+        if asked.budget.is_over:
+            return choice
         nearest = by_number.choose(*given, kept)
         return nearest if nearest.divergence < choice.divergence else choice
     if streamed:

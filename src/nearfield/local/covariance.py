@@ -15,10 +15,10 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ..common import memory
+from ..common.budget import Progress
 from ..common.threads import n_threads
 from ..common.types import Floats, Integers
 from ..features.domain import DomainFeatures
-from ..hyperparameters.request import Progress
 from ..kernels import Kernel
 from ..kernels.families import FINE
 from ..solvers.factors import Factor

@@ -1,4 +1,4 @@
-"""Whether the exact Gaussian process is affordable, by counted operations and bytes.
+"""Whether the exact Gaussian process, or its mean by iteration, is affordable, by counted operations and bytes.
 
 Costs are counted and not timed, so that the same data give the same model on a slow machine and on a loaded one.
 """
@@ -33,6 +33,13 @@ class ExactSettings:
     n_left_out: int = 2000
     """Left-out residuals that the noise is learnt from."""
 
+    mean_share: float = 0.5
+    """Share of `time_budget` that the exact mean may take by iteration."""
+
+    mean_operations_per_second: float = 4e9
+    """Nominal speed of these iterations, in the operations that `iteration.cost_of_mean` counts: two cores do 2.5e9
+    where nearly all pairs of points matter, and 7e9 where few do (`benchmarks/real.py`)."""
+
 
 SETTINGS = ExactSettings()
 
@@ -56,6 +63,11 @@ def affordable_up_to(time_budget: float) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if operations(middle) <= most else (low, middle - 1)
     return low
+
+
+def most_of_mean(time_budget: float) -> float:
+    """Operations that the exact mean may take within `time_budget` (seconds); see `iteration.cost_of_mean`."""
+    return SETTINGS.mean_share * time_budget * SETTINGS.mean_operations_per_second
 
 
 def operations(n: float) -> float:

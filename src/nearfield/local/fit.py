@@ -106,7 +106,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.laps: dict[str, float] = {}
-        self._last = time.perf_counter()
+        self.start = self._last = time.perf_counter()
 
     def lap(self, stage: str) -> None:
         """End a stage."""
@@ -350,8 +350,8 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
     learned = data.learn(request.learning, rngs[0])
     clock.lap("learning")
     frame = Frame.of(learned.kernel, learned.noise_variance, data.mean)
-    framed, budget = data.in_frame(frame), request.learning.time_budget
-    if request.is_free and exact_budget.is_preferred(framed.n_in_memory, data.n_features, budget):
+    framed = data.in_frame(frame)
+    if request.is_free and exact_budget.is_preferred(framed.n_in_memory, data.n_features, request.budget.seconds):
         chosen = _exactly(data, learned, frame, choices.without_measuring(learned.kernel, int(framed.n_in_memory)))
     else:
         chosen = _approximation(data, request, learned, frame, rngs[1], clock)
@@ -408,7 +408,7 @@ def _approximation(
     choice = replace(choice, of_kernel=of_kernel)
     if choice.of_mean + choice.of_kernel > 0:
         choice = replace(choice, met=choice.met and choice.whole_divergence <= request.tolerance)
-    affordable = exact_budget.affordable_up_to(request.learning.time_budget)
+    affordable = exact_budget.affordable_up_to(request.budget.seconds)
     if not choice.met and request.is_free and framed.n_in_memory <= affordable:
         choice = choices.as_a_last_resort(frame.kernel, choice)
     if request.progress is not None and choice.trials:
@@ -440,9 +440,13 @@ def _warn(request: LocalRequest, choice: Choice, covered: float) -> None:
     elif not choice.met:
         warn(
             f"tolerance={request.tolerance:g} could not be met: {choice.whole_divergence:.1e} nats of KL per test "
-            "point from the exact Gaussian process were reached. A larger tolerance accepts it; radius, spacing and "
-            "features can be set by hand."
+            f"point from the exact Gaussian process were reached{_in_time(request)}. A larger tolerance accepts it; "
+            "radius, spacing and features can be set by hand."
         )
+
+
+def _in_time(request: LocalRequest) -> str:
+    return f" within time_budget={request.budget.seconds:g} s" if request.budget.is_over else ""
 
 
 def _report(

@@ -138,7 +138,7 @@ class FramedArrays:
     def prefers_exact_mean(self, request: LocalRequest) -> bool:
         """See `FramedData`."""
         n = len(self.data.X)
-        if not request.is_free:
+        if not request.is_free or not self._can_afford_mean(request):
             return False
         if self.kernel.n_scales > 1:
             return self._cost_of_mean < NEIGHBOURS_COST * n
@@ -152,7 +152,7 @@ class FramedArrays:
         to_be_learnt = request.learning.fixed.noise_variance is None  # from left-out residuals
         given = (self.kernel, self.part, self.data, request.tolerance, rng, request.n_jobs, request.progress)
         n_targets = self.data.y.shape[1] - self.n_drift - 1
-        return solve_mean(*given, n_targets, with_signs=to_be_learnt)
+        return solve_mean(*given, n_targets, with_signs=to_be_learnt, budget=request.budget)
 
     @property
     def kernel(self) -> Kernel:
@@ -162,6 +162,9 @@ class FramedArrays:
     @cached_property
     def _cost_of_mean(self) -> float:
         return cost_of_mean(self.kernel, 0 if self.part is None else self.part.n_components, self.data)
+
+    def _can_afford_mean(self, request: LocalRequest) -> bool:
+        return self._cost_of_mean <= exact_budget.most_of_mean(request.budget.seconds)
 
     @cached_property
     def _probes(self) -> dict[str, Any]:
@@ -175,7 +178,7 @@ class FramedArrays:
 
     def choose(self, request: LocalRequest, rng: np.random.RandomState, exact_mean: bool) -> Choice:
         """See `FramedData`."""
-        few = len(self.data.X) <= exact_budget.affordable_up_to(request.learning.time_budget)
+        few = len(self.data.X) <= exact_budget.affordable_up_to(request.budget.seconds)
         limit_of = no_limit
         if (
             not exact_mean
@@ -184,7 +187,7 @@ class FramedArrays:
         ):
 
             def limit_of() -> float:
-                return self._cost_of_mean
+                return self._cost_of_mean if self._can_afford_mean(request) else np.inf
 
         y = self._targets[:, -self.data.y.shape[1] :]
         left = replace(self.data, y=np.column_stack([y[:, : -1 - self.n_drift], y[:, -1]]) if self.n_drift else y)
@@ -194,7 +197,8 @@ class FramedArrays:
         given = (request, self.kernel, left, rng, exact_mean, limit_of, places, self._probes, self.speeds)
         choice = choosing.choose(*given)
         is_doubtful = choice.divergence + choice.error > request.tolerance
-        if is_doubtful and not exact_mean and request.is_free and self.kernel.n_scales > 1 and len(left.X) < MANY:
+        may_be_exact = not exact_mean and request.is_free and self._can_afford_mean(request)
+        if is_doubtful and may_be_exact and self.kernel.n_scales > 1 and len(left.X) < MANY:
             return replace(choice, met=False)  # an exact mean takes little longer, and settles it
         return choice
 

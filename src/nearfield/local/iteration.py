@@ -19,16 +19,17 @@ import numpy as np
 
 from ..common import memory
 from ..common.arrays import Array, like, on_host
+from ..common.budget import UNLIMITED, Budget, Progress
 from ..common.errors import OutOfReachError
 from ..common.types import Floats, Integers
 from ..features.domain import DomainFeatures
-from ..hyperparameters.request import Progress
 from ..kernels import Kernel
 from ..solvers import conjugate_gradients
 from ..solvers.conjugate_gradients import Solution
 from ..solvers.factors import Factor, factorise
 from ..solvers.node_inverse import NodeInverse, node_cost
 from ..solvers.products import Product, kernel_product, kernel_sums, plan_product
+from . import exact_budget
 from .block_inverse import BlockInverse
 from .choices import MEAN_PER_POINT
 from .global_part import GlobalPart, rows_of
@@ -37,6 +38,7 @@ from .whitening import make_blocks
 
 CELL_POINTS, N_EARLIER = 32, 128  # of the preconditioner
 MAX_ITERATIONS = 200
+USUAL_ITERATIONS = 15  # with the preconditioner by blocks, that costs are estimated with
 PER_FEATURE, PER_PAIR = 1e3, 75.0  # operations worth, iterations included
 PER_POINT = 1.75e4  # of these, that blocks and their iterations take per point at the least
 PER_MULTIPLICATION = 0.025  # of these, that a multiplication of the factor of nodes takes
@@ -140,8 +142,9 @@ class System:
         tolerance: float | Floats,
         progress: Progress | None = None,
         at_most: float | None = None,
+        max_iterations: int | None = None,
     ) -> Solution:
-        """The inverse times `B` (n, r), to a relative residual of `tolerance`.
+        """The inverse times `B` (n, r), to a relative residual of `tolerance`, within `max_iterations`.
 
         Rounding may end iterations before, with what is still good enough `at_most`.
 
@@ -150,7 +153,7 @@ class System:
         OutOfReachError
             Where they do not get there.
         """
-        solution = self._solution(B, tolerance, progress, at_most is None)
+        solution = self._solution(B, tolerance, progress, at_most is None, max_iterations)
         limit = tolerance if at_most is None else at_most
         if not np.all(solution.relative_residuals <= limit):
             more = f", and {solution.forecast:.0f} would be needed at least" if solution.forecast else ""
@@ -163,12 +166,18 @@ class System:
 
     def attempt(self, B: Floats, tolerance: float | Floats, progress: Progress | None = None) -> Solution:
         """The same as far as iterations get, for those who look at the residuals that are left."""
-        return self._solution(B, tolerance, progress, False)
+        return self._solution(B, tolerance, progress, all_or_nothing=False)
 
     def _solution(
-        self, B: Floats, tolerance: float | Floats, progress: Progress | None, all_or_nothing: bool
+        self,
+        B: Floats,
+        tolerance: float | Floats,
+        progress: Progress | None,
+        all_or_nothing: bool,
+        max_iterations: int | None = None,
     ) -> Solution:
-        given = (B, tolerance, MAX_ITERATIONS, progress, all_or_nothing)
+        most = MAX_ITERATIONS if max_iterations is None else min(max_iterations, MAX_ITERATIONS)
+        given = (B, tolerance, most, progress, all_or_nothing)
         return conjugate_gradients.solve(self.product, self.precondition, *given)
 
     @property
@@ -328,12 +337,18 @@ def solve_mean(
     progress: Progress | None,
     n_targets: int,
     with_signs: bool = True,
+    budget: Budget = UNLIMITED,
 ) -> ExactMean | None:
     """The exact mean, as precise as a divergence of `tolerance` asks for and better; None where that is out of reach.
 
     `kernel` has the short scales, and `part` the long ones. The first `n_targets` columns of `data.y` are the targets,
-    others are drift columns and a constant. `with_signs`, left-out variances can be had of it, too.
+    others are drift columns and a constant. `with_signs`, left-out variances can be had of it, too. The counted
+    operations are to fit into their share of the `budget`, and the clock stops the iteration when it is over.
     """
+    n_long = 0 if part is None else part.n_components
+    affordable = exact_budget.most_of_mean(budget.seconds) / cost_of_mean(kernel, n_long, data)
+    if not affordable >= 1 or budget.is_over:
+        return None
     features = () if part is None else part.features
     right = np.column_stack([data.y, signs(len(data.X))]) if with_signs else data.y
     n_sides, k = right.shape[1], data.y.shape[1]
@@ -342,7 +357,8 @@ def solve_mean(
     residuals[:k] = precision_of_mean(tolerance, data.noise, data.y[:, :n_targets])
     try:
         system = System.of(kernel, features, data.X, data.noise, rng, n_jobs, MOST_PAIRS, cutoff, n_sides)
-        solution = system.solve(right, residuals, progress)
+        most = int(min(USUAL_ITERATIONS * affordable, MAX_ITERATIONS))
+        solution = system.solve(right, residuals, budget.stopping(progress), max_iterations=most)
     except (OutOfReachError, MemoryError):
         return None
     weights, solved_signs = solution.x[:, :k], solution.x[:, k:] if with_signs else None

@@ -17,7 +17,7 @@ from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from . import exact_budget
-from .choices import CHEAPEST, CLOSEST, Candidate, Choice, Request, Trial, exact
+from .choices import CHEAPEST, CLOSEST, OUT_OF_TIME, Candidate, Choice, Request, Trial, exact
 from .exact_budget import exact_cost
 from .gaps import OUTLYING, Places
 from .neighbourhoods import MANY, TrainingSet
@@ -25,6 +25,10 @@ from .neighbourhoods import MANY, TrainingSet
 CONFIRMED_SHARE = 0.8  # of the tolerance that a confirmed figure with its error may take up
 COSTED = 8  # neighbourhoods that tell what a candidate costs, which varies less than how close it is
 CONFIRMATIONS = 3  # sets of probes that a choice is held against, at most
+
+
+class _TimeIsUpError(Exception):
+    """Nothing further is to be measured."""
 
 
 class Probed(Protocol):
@@ -128,6 +132,8 @@ class Measurements:
         return self._measure(candidate, self.probed, self.cost(candidate) if cost is None else cost)
 
     def _measure(self, candidate: Candidate, probed: Sequence[Probed], cost: float, blended: bool = False) -> Trial:
+        if self.trials and self.request.budget.is_over:
+            raise _TimeIsUpError
         if self.request.exact_mean and not candidate.exact_mean:
             candidate = replace(candidate, exact_mean=True)
         values = self.divergences(candidate, probed, blended)
@@ -152,10 +158,23 @@ class Measurements:
     # ---- choosing ------------------------------------------------------------------------------------------------
 
     def choose(self, may_be_exact: bool) -> Choice:
-        """Cheapest candidate that meets the tolerance, or the exact process where it may be and is cheaper."""
+        """Cheapest candidate that meets the tolerance, or the exact process where it may be and is cheaper.
+
+        When the time is up, the closest of those measured so far.
+        """
+        try:
+            return self._choose(may_be_exact)
+        except _TimeIsUpError:
+            best = self.closest()
+            assert best is not None
+            met = best.divergence <= self.request.tolerance
+            figures = (best.divergence, best.error, met, OUT_OF_TIME, tuple(self.trials))
+            return Choice(best.candidate, *figures, n_probes=_count(self.probed), largest=best.largest)
+
+    def _choose(self, may_be_exact: bool) -> Choice:
         n = self.n_samples
         may_be_exact = may_be_exact and not self.request.exact_mean
-        may_be_exact = may_be_exact and n <= exact_budget.affordable_up_to(self.request.time_budget)
+        may_be_exact = may_be_exact and n <= exact_budget.affordable_up_to(self.request.budget.seconds)
         may_be_exact = may_be_exact and exact_cost(n) <= self.request.limit
         best = self.search()
         n_probes = _count(self.probed)

@@ -14,6 +14,7 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from sklearn.neighbors import KDTree
 
+from ..common.budget import UNLIMITED, Budget
 from ..common.types import Floats, Integers
 from ..hyperparameters.learning import Learned, LearningRequest
 from ..hyperparameters.noise import (
@@ -80,14 +81,20 @@ class Settled:
 
 
 def settle(
-    fitted: FittedLocal, data: InMemory, noise: str, likelihood: str, refit: Refit, rng: np.random.RandomState
+    fitted: FittedLocal,
+    data: InMemory,
+    noise: str,
+    likelihood: str,
+    refit: Refit,
+    rng: np.random.RandomState,
+    budget: Budget = UNLIMITED,
 ) -> Settled:
     """What the noise of a fitted model is; see `settled_state`."""
     ones = np.ones(len(data.X))
     start = _State(fitted, data, ones, ones, refit)
     if data.y.shape[1] > 1:
         return Settled(fitted, NoiseModel())
-    state, model, _, rows = settled_state(start, noise, likelihood, rng)
+    state, model, _, rows = settled_state(start, noise, likelihood, rng, budget=budget)
     return Settled(state.fitted, model, state.changed_noise(), None if rows is None else state.left_out(rows), rows)
 
 
@@ -127,12 +134,18 @@ S = TypeVar("S", bound=State)
 
 
 def settled_state(
-    state: S, noise: str, likelihood: str, rng: np.random.RandomState, with_function: bool = True
+    state: S,
+    noise: str,
+    likelihood: str,
+    rng: np.random.RandomState,
+    with_function: bool = True,
+    budget: Budget = UNLIMITED,
 ) -> tuple[S, NoiseModel, Residuals | None, Integers | None]:
     """What the noise of a fitted model is, the model fitted with it, and the residuals and rows that told it.
 
     `noise`, `likelihood` and `with_function` are as `choose` takes them. Nothing is chosen for few samples, which have
-    normal noise of one size unless another is asked for, nor without noise; then there are no residuals.
+    normal noise of one size unless another is asked for, nor without noise; then there are no residuals. When the time
+    is up, the model stays as it is, and fewer residuals tell of the noise.
 
     Raises
     ------
@@ -152,14 +165,15 @@ def settled_state(
     many = few if points.shape[1] > MAX_COLUMNS else sample_rows(points, ROWS_TO_LEARN, rng)
     # Where there is next to no noise, a value that is not likely is the function's.
     if likelihood != "gaussian" and noise_variance > LEAST_NOISE * function_variance:
-        state = _without_outliers(state, few)
+        state = _without_outliers(state, few, budget)
     rows, residuals = few, state.residuals(few)
     kind = choose(residuals, noise, likelihood, rng, with_function)
     model, scales = NoiseModel(), residuals.variance + residuals.noise
     if not kind.is_plain:
-        rows, residuals = many, residuals if len(many) == len(few) else state.residuals(many)
+        if len(many) > len(few) and not budget.is_over:
+            rows, residuals = many, state.residuals(many)
         model, scales = learn_anew(residuals, kind)
-        if model.field is not None and not model.of_all:
+        if model.field is not None and not model.of_all and not budget.is_over:
             state, residuals, model, scales = _with_field(state, residuals, (model, scales), kind, few, many)
     return state, calibrated(model, residuals.values, scales), residuals, rows
 
@@ -275,11 +289,12 @@ class _State:
         return _State(self.refit(data), self.data, outliers, factors, self.refit)
 
 
-def _without_outliers(state: S, rows: Integers) -> S:
+def _without_outliers(state: S, rows: Integers, budget: Budget) -> S:
     """Learnt again with gross outliers at next to no weight, as often as they change; the same if that is no help."""
     everything, again = np.arange(len(state.points)), state
     for _ in range(ROUNDS):
-        if _precisions(again.residuals(rows)) is None:  # the sample does for finding that there are none
+        # The sample does for finding that there are none.
+        if budget.is_over or _precisions(again.residuals(rows)) is None:
             break
         outliers = _precisions(again.residuals(everything))
         if outliers is None or np.array_equal(outliers < 1, again.outliers < 1):

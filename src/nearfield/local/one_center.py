@@ -87,7 +87,7 @@ class OneCenterSearch(Measurements):
             if trial.divergence > self.request.tolerance * 10.0 ** np.log2(MACLAURIN_COLUMNS[-1] / self.n_columns):
                 # Out of reach at the best rate ever seen, a tenth per doubling. What is not met is at least
                 # approached, if not by the exact process.
-                limit = exact_budget.affordable_up_to(self.request.time_budget)
+                limit = exact_budget.affordable_up_to(self.request.budget.seconds)
                 affordable = [c for c in self._columns() if one_center_cost(n, c) <= exact_cost(limit)]
                 if n > limit and affordable:
                     self.measure(self._candidate(affordable[-1]))

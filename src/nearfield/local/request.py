@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from ..common.budget import UNLIMITED, Budget, Progress
 from ..common.types import Floats
 from ..features import MaclaurinFeatures, TaylorFeatures, taylor
-from ..hyperparameters.learning import LearningRequest, Progress
+from ..hyperparameters.learning import LearningRequest
 from ..kernels import Kernel
 from .features import FeatureMap, LocalFeatures
 from .frame import Frame
@@ -46,6 +47,8 @@ class LocalRequest:
         Where predictions will be asked for, in the units of the data.
     onto : callable or None
         Brings points (m, d) between the data, in their units, to the surface that data and predictions lie on.
+    budget : Budget
+        Time for the whole fit.
     """
 
     learning: LearningRequest
@@ -64,6 +67,7 @@ class LocalRequest:
     progress: Progress | None
     places: Floats | None = None
     onto: Callable[[Floats], Floats] | None = None
+    budget: Budget = UNLIMITED
 
     @property
     def is_complete(self) -> bool:

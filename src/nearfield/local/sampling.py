@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..common import memory
+from ..common.budget import Progress
 from ..common.types import Floats, Integers
 from ..features.domain import DomainFeatures
-from ..hyperparameters.request import Progress
 from ..kernels import Kernel
 from ..kernels.draws import PriorDraws, drawn_residuals
 from ..kernels.families import FINE
