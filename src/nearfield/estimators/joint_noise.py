@@ -137,6 +137,8 @@ class _JointState:
     def _left_out(self) -> tuple[Floats, Floats]:
         return self.model._left_out_residuals()
 
+    cost_of_residual = 1.0  # all follow from one factorisation
+
     def residuals(self, rows: Integers) -> Residuals:
         """See `State`."""
         values, variance = self._left_out

@@ -139,7 +139,7 @@ class NearestNeighbourhood(ProbeNeighbourhood):
         """See `ProbeNeighbourhood`; each model costs something of its own."""
         assert candidate.plan.count is not None
         n = min(candidate.plan.count, len(self.sample.X))
-        return float(np.mean(_cost(candidate.plan.kernel.n_scales, n, self._located(candidate).n_points)))
+        return float(np.mean(cost(candidate.plan.kernel.n_scales, n, self._located(candidate).n_points)))
 
     def divergence(self, candidate: Candidate, blended: bool = False) -> float:  # noqa: ARG002
         """See `ProbeNeighbourhood`; as deep as the plan says."""
@@ -173,7 +173,7 @@ def key_of(candidate: Candidate) -> Any:
     return candidate.plan.count, candidate.near, candidate.depth
 
 
-def _cost(n_scales: int, n: float, in_cell: Any) -> Any:
+def cost(n_scales: int, n: float, in_cell: Any) -> Any:
     """Operations per training point with `n` neighbours, for cells that hold so many points."""
     return (n_scales * kernel_cost(n) + PER_MODEL) / in_cell + 2.0 * n**2
 
@@ -342,7 +342,7 @@ class NumberSearch(Measurements):
         n, near = candidate.plan.count, candidate.near
         assert n is not None
         in_cell = 1.0 if near is None else max(n * (0.7 * near) ** self.data.X.shape[1], 1.0)
-        return self.n_samples * float(_cost(self.kernel.n_scales, n, in_cell))
+        return self.n_samples * float(cost(self.kernel.n_scales, n, in_cell))
 
     def _candidate(self, count: int, size: int) -> Candidate:
         """So many neighbours, in cells of one of the sizes."""

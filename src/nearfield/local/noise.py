@@ -28,13 +28,17 @@ from ..hyperparameters.noise import (
     log_likelihood,
 )
 from ..hyperparameters.outliers import neighbours_of, precisions_without_outliers
+from . import by_number
 from .cells import MAX_COLUMNS, Cells
 from .fit import FittedLocal
 from .in_memory import InMemory
 from .left_out import left_out
 
 ROWS_TO_CHOOSE, ROWS_TO_LEARN = 5000, 50_000  # of which residuals are found
-ROWS_IN_MANY_COLUMNS = 2000  # where each of them takes a model of its own
+FEWEST_ROWS, MOST_ROWS = 300, 2000  # in many columns, where neighbours share nothing
+TIME_SHARE, OPERATIONS_PER_SECOND = 1 / 3, 1e10
+"""Share of `time_budget` that left-out residuals may take there, and a nominal speed for the models of single rows: two
+cores do 1e10 operations a second with 50 neighbours, and 2.5e10 with 800."""
 GROUP = 64  # neighbours among them, which share their cells
 FEWEST = 50  # samples, from which noise of another kind can be learnt; whether it is, is a matter of evidence
 LEAST_NOISE = 1e-4  # of the signal variance, with which there can be outliers
@@ -114,6 +118,10 @@ class State(Protocol):
     @property
     def variances(self) -> tuple[float, float]: ...  # noqa: D102
 
+    @property
+    def cost_of_residual(self) -> float:
+        """Operations of a left-out residual, where each takes a model of its own; else next to nothing."""
+
     def residuals(self, rows: Integers) -> Residuals:
         """Left-out residuals of some rows."""
 
@@ -161,10 +169,13 @@ def settled_state(
     if n < FEWEST or (noise == "constant" and likelihood == "gaussian") or noise_variance == 0:
         return state, NoiseModel(), None, None
     points = state.points
-    few = sample_rows(points, ROWS_TO_CHOOSE, rng)
-    many = few if points.shape[1] > MAX_COLUMNS else sample_rows(points, ROWS_TO_LEARN, rng)
+    affordable = TIME_SHARE * budget.seconds * OPERATIONS_PER_SECOND / state.cost_of_residual
+    if points.shape[1] > MAX_COLUMNS:
+        few = many = np.sort(rng.permutation(n)[: int(np.clip(affordable, FEWEST_ROWS, MOST_ROWS))])
+    else:
+        few, many = (sample_rows(points, most, rng) for most in (ROWS_TO_CHOOSE, ROWS_TO_LEARN))
     # Where there is next to no noise, a value that is not likely is the function's.
-    if likelihood != "gaussian" and noise_variance > LEAST_NOISE * function_variance:
+    if likelihood != "gaussian" and noise_variance > LEAST_NOISE * function_variance and n <= affordable:
         state = _without_outliers(state, few, budget)
     rows, residuals = few, state.residuals(few)
     kind = choose(residuals, noise, likelihood, rng, with_function)
@@ -179,9 +190,7 @@ def settled_state(
 
 
 def sample_rows(X: Floats, most: int, rng: np.random.RandomState) -> Integers:
-    """All rows of points (n, d), or a sample of about `most` in groups of neighbours; in many columns, of fewer."""
-    if X.shape[1] > MAX_COLUMNS:  # neighbours share nothing there
-        return np.sort(rng.permutation(len(X))[:ROWS_IN_MANY_COLUMNS])
+    """All rows of points (n, d), or a sample of about `most` in groups of neighbours, which share their cells."""
     if len(X) <= most:
         return np.arange(len(X))
     cells = Cells.of(X, 1.0)
@@ -214,6 +223,15 @@ class _State:
     def variances(self) -> tuple[float, float]:
         """See `State`."""
         return self.fitted.learned.kernel.variance, self.fitted.learned.noise_variance
+
+    @property
+    def cost_of_residual(self) -> float:
+        """See `State`."""
+        predictor, kernel = self.fitted.predictor, self.fitted.frame.kernel
+        count = predictor.plan.count
+        if count is None or len(predictor.placement.centers):
+            return 1.0
+        return float(by_number.cost(kernel.n_scales, min(count, len(self.data.X)), 1))
 
     def stated_noise(self) -> Floats:
         """Noise variances (n,) of observations."""
