@@ -20,7 +20,7 @@ def oldest(project: dict, extras: list[str]) -> list[str]:
     for extra in extras:
         wanted += project["optional-dependencies"][extra]
     while wanted:
-        requirement = wanted.pop()
+        requirement = wanted.pop().partition(";")[0].strip()  # markers hold where this is run
         if own := re.fullmatch(rf"{project['name']}\[(.+)\]", requirement):
             for extra in own[1].split(","):
                 wanted += project["optional-dependencies"][extra.strip()]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from ..common import compiling
 from ..common.arrays import as_doubles, is_tensor, like, side_by_side
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
@@ -366,7 +367,8 @@ class LocalGPRegressor(LearntNoise):
             rows = given if source is None else (source, None, None)
             return self._fit_each(k, kernel, rows, **({} if X_test is None else {"X_test": X_test}))
         options = self._noise_options(data)
-        fitted = fit(data, request, rngs, clock)
+        with compiling.telling(request.progress):
+            fitted = fit(data, request, rngs, clock)
         self._store(replace(fitted, report=replace(fitted.report, target=self._target_in_words())))
         self.noise_model_, self._stated_noise = NoiseModel(), None
         if isinstance(data, InMemory):
