@@ -3,12 +3,16 @@
 import joblib
 import pytest
 
+from nearfield.common import threads
 from nearfield.common.threads import n_threads
 
 
 @pytest.fixture
 def many_cores(monkeypatch):
+    threads._n_cores.cache_clear()
     monkeypatch.setattr(joblib, "cpu_count", lambda: 8)
+    yield
+    threads._n_cores.cache_clear()
 
 
 @pytest.mark.usefixtures("many_cores")

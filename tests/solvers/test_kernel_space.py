@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -142,3 +144,15 @@ def test_a_padded_batch_agrees_with_its_members(kernel):
     assert_allclose(some.mean(X_test[[3, 0, 0]]), torch.stack([mean[3], some.mean(X_test[[0, 0, 0]])[1], mean[0]]))
     assert_allclose(some.log_likelihood(), batch.log_likelihood()[[3, 3, 0]])
     assert some.factor.size.tolist() == [17, 17, 25]
+
+
+def test_a_pickle_holds_no_factor_and_answers_alike():
+    rng = np.random.RandomState(0)
+    X, y = rng.uniform(0, 5, (60, 2)), rng.standard_normal((60, 1))
+    kernel = Kernel(np.array([[1.0]]), np.array([1.0]))
+    model = KernelSpace.from_points(kernel, X, y, np.full(60, 0.1))
+    again = pickle.loads(pickle.dumps(model))
+    assert again.n_bytes < model.n_bytes - 60 * 60 * 4
+    for one, other in zip(model.mean_and_variance(X[:7] + 0.1), again.mean_and_variance(X[:7] + 0.1), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert again.n_bytes == model.n_bytes

@@ -29,10 +29,16 @@ def n_threads(n_jobs: int | None) -> int:
     if n_jobs is None:
         backend, asked = get_active_backend()
         is_shared = asked is not None or bool(backend.nesting_level)
-        return int(joblib.effective_n_jobs(None) if is_shared else joblib.cpu_count())
+        return int(joblib.effective_n_jobs(None)) if is_shared else _n_cores(os.environ.get("LOKY_MAX_CPU_COUNT"))
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
         raise ValueError(f"The 'n_jobs' parameter must be None or an integer other than 0. Got {n_jobs!r}.")
     return int(n_jobs) if n_jobs > 0 else max(int(joblib.cpu_count()) + 1 + n_jobs, 1)
+
+
+@cache
+def _n_cores(limit: str | None) -> int:  # noqa: ARG001
+    """Cores that joblib counts under a `limit` of its own; to count them takes as long as a small prediction."""
+    return int(joblib.cpu_count())
 
 
 def few_threads(n_jobs: int | None) -> int:

@@ -305,7 +305,7 @@ class ExactGPRegressor(LearntJointNoise):
             return residuals, np.maximum(variances - q.process.noise, 0.0)
         assert isinstance(q.factor, Cholesky)
         factor = Cholesky(np.asfortranarray(as_doubles(q.factor.lower)))
-        on_host = replace(q, factor=factor, coefficients=as_doubles(q.coefficients))
+        on_host = replace(q, _factor=factor, coefficients=as_doubles(q.coefficients))
         residuals, variances = of_kernel_space(on_host, np.arange(factor.size))
         return residuals, np.maximum(variances - as_doubles(q.noise), 0.0)
 

@@ -562,10 +562,11 @@ class LocalGPRegressor(LearntNoise):
     def _predict_points(self, X: Any, return_std: bool, include_noise: bool) -> Any:
         if not self.target_.is_identity or (return_std and not self.noise_model_.is_plain):
             # The mean is that of an observation: of a transformed target, noise moves it.
-            observed = self._distribution_at(X, True)
+            moments = self._moments(X)
+            observed = self._distribution_of(X, moments, True)
             if not return_std:
                 return observed.mean
-            return observed.mean, (observed if include_noise else self._distribution_at(X, False)).std
+            return observed.mean, (observed if include_noise else self._distribution_of(X, moments, False)).std
         drift = self._drift_columns(X)
         mean, variance = self._fitted.predict(self._inner(X), return_std, bool(self.blend), drift)
         mean = self._shaped(mean, self._known_mean(X, drift))

@@ -200,7 +200,11 @@ class Probabilistic:
     @by_target(DistributionsOfTargets.of)
     def _distribution_at(self, X: Array, include_noise: bool) -> PredictiveDistribution:
         """Distributions at checked points (m, d)."""
-        mean, variance = self._moments(X)
+        return self._distribution_of(X, self._moments(X), include_noise)
+
+    def _distribution_of(self, X: Array, moments: tuple[Array, Array], include_noise: bool) -> PredictiveDistribution:
+        """The same from what `_moments` gives there."""
+        mean, variance = moments
         noise = np.full(len(X), self.noise_variance_) if include_noise else None
         return self._distribution(as_doubles(X), as_doubles(mean), as_doubles(variance), noise)
 

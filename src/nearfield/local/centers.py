@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -208,12 +209,20 @@ class Placement:
     near: float | None = None
     n_chosen: int = 0
 
+    @cached_property
+    def tree(self) -> cKDTree:
+        """Index of the centres."""
+        return cKDTree(on_host(self.centers))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "tree"}  # follows from the centres
+
     def covers(self, X: Array) -> Booleans:
         """Whether each point (n, d) is as near to a centre as was promised."""
         reach = self.sizes if self.reach is None else on_host(self.reach)
         if len(self.centers) == 0 or (reach is None and self.spacing is None):
             return np.ones(len(X), dtype=bool)
-        distance, owner = cKDTree(on_host(self.centers)).query(on_host(X))
+        distance, owner = self.tree.query(on_host(X))
         limit: Any = self.spacing if reach is None else reach[owner]
         result: Booleans = distance <= limit * (1 + 1e-9)
         return result

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..common import memory
+from ..common.arrays import column_products
 from ..common.memory import batches
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
@@ -149,6 +150,12 @@ def remake(
         return [made(center) if model is None else model for model, center in pairs]
 
     return _in_threads(work, len(models), _BATCH, n_jobs)
+
+
+def exact_from_coefficients(plan: Plan, data: TrainingSet, center: Floats, coefficients: Floats) -> KernelSpace:
+    """The model of all points around one centre, from its coefficients (n, k + 1), without its factor."""
+    quadratic = column_products(data.y, coefficients)
+    return KernelSpace(plan.kernel, data.X - center, data.noise, None, coefficients, quadratic)
 
 
 Run: TypeAlias = tuple[int, slice]  # a centre, and some of its points

@@ -22,7 +22,7 @@ from .neighbourhoods import TrainingSet
 from .plan import Plan
 
 MAX_COLUMNS = 3  # beyond, cells have too many corners
-MIN_CELLS = 1000  # below, NumPy is done before loops are loaded
+MIN_CELLS = 1000  # of a model, or blocks of a preconditioner: below, NumPy is done before loops are loaded
 _CELLS_AT_ONCE = 64  # that a thread takes
 
 
@@ -53,16 +53,18 @@ def answer(
     with_mean: bool,
     n_jobs: int | None,
     left_out: Integers | None = None,
+    n_cells: int | None = None,
 ) -> Answers | None:
     """Answers of cells around centres (C, d), with half diagonals (C,); None where NumPy does as well.
 
+    They are some of `n_cells` of a model, None being all: how many are asked does not change the answers of each.
     Where `left_out` (m,) are rows of the training data, which the places are, means are left-out residuals, and
     variances are with noise.
     """
     kernel, count = plan.kernel, plan.count
     if count is None or data.X.shape[1] > MAX_COLUMNS:
         return None
-    loops = _loops(kernel, data.X, len(centers), count)
+    loops = _loops(kernel, data.X, len(centers) if n_cells is None else n_cells, count)
     if loops is None:
         return None
     n, d, C = len(data.X), data.X.shape[1], len(centers)
@@ -118,8 +120,8 @@ def _terms(kernel: Kernel, d: int) -> tuple[Floats, Floats]:
 
 
 def _plain(array: Floats) -> Floats:
-    """A copy as loops have been compiled for: in C order, and not read-only."""
-    return np.array(array, dtype=np.float64, order="C")
+    """The array as loops have been compiled for: in C order, and not read-only; a copy where it is not."""
+    return np.require(array, np.float64, ["C", "W"])
 
 
 def whitener(

@@ -134,7 +134,7 @@ def weights(placement: Placement, X: Floats, blend: bool, n_jobs: int | None) ->
     if len(X) == 0:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)
     k = min(4 ** (X.shape[1] - 1) * 4 if blend else 2 ** X.shape[1] + 1, len(sizes))
-    distances, owner = cKDTree(placement.centers).query(X, k, workers=n_threads(n_jobs))
+    distances, owner = placement.tree.query(X, k, workers=n_threads(n_jobs))
     distances, owner = distances.reshape(len(X), -1), owner.reshape(len(X), -1)
     scaled = distances / sizes[owner]
     if not blend:

@@ -104,7 +104,7 @@ def _by_graded_cells(predictor: LocalPredictor, rows: Integers, n_jobs: int | No
     bounds = np.searchsorted(owner[order], np.arange(len(numbers) + 1))
     members = fast_cells.Members(data.X[rows], order, bounds)
     cells = placement.centers[numbers], placement.sizes[numbers], members
-    quick = fast_cells.answer(plan, predictor.depth, data, *cells, True, n_jobs, left_out=rows)
+    quick = fast_cells.answer(plan, predictor.depth, data, *cells, True, n_jobs, rows, len(placement.centers))
     if quick is not None and not quick.left.any():
         return quick.mean, quick.variance
     models_of = predictor.models_of_cells()

@@ -338,9 +338,16 @@ class LocalPredictor(Predictor):
         open_centers: bool,
         n_jobs: int | None,
         depth: Depth | None = None,
+        coefficients: Floats | None = None,
     ) -> LocalPredictor:
-        """The predictor that `stored` took apart, with the same numbers; refuses where it would fill the memory."""
+        """The predictor that `stored` took apart, with the same numbers; refuses where it would fill the memory.
+
+        With the `coefficients` (n, k + 1) of the exact process nothing is factorised before a variance is asked for.
+        """
         engine = RaggedEngine(n_jobs)
+        if coefficients is not None and len(placement.centers) == 1:
+            made = ensemble.exact_from_coefficients(plan, data, placement.centers[0], coefficients)
+            return cls(plan, placement, [made], open_centers, engine, data=data)
         if models is None or placement.sizes is not None:
             return cls.fit(plan, data, placement, open_centers, engine, depth)
         if len(models) not in (0, len(placement.centers)):
@@ -349,8 +356,8 @@ class LocalPredictor(Predictor):
             _, total = ensemble.model_bytes(plan, data, placement.centers)
             memory.require(total, "The local models", "Load the file on a machine with more.")
         given = [from_sums(plan, model) if isinstance(model, MomentSums) else model for model in models]
-        made = ensemble.remake(plan, given, data, placement.centers, n_jobs)
-        return cls(plan, placement, made, open_centers, engine, data=data, is_updated=True)
+        remade = ensemble.remake(plan, given, data, placement.centers, n_jobs)
+        return cls(plan, placement, remade, open_centers, engine, data=data, is_updated=True)
 
     def stored(self) -> list[FeatureSpace | MomentSums | None] | None:
         """What of the models does not follow from plan, data and placement.
@@ -364,6 +371,13 @@ class LocalPredictor(Predictor):
             model.sums if isinstance(model, MomentModel) else None if isinstance(model, KernelSpace) else model
             for model in self.models
         ]
+
+    def exact_coefficients(self) -> Floats | None:
+        """Coefficients (n, k + 1) of the exact process; None for local models."""
+        if not self.plan.is_exact or len(self.models) != 1 or not isinstance(self.models[0], KernelSpace):
+            return None
+        coefficients: Floats = self.models[0].coefficients
+        return coefficients
 
     def updated(self, X: Array, y: Array, noise: Array, forget: bool) -> LocalPredictor:
         """The predictor with more points (n, d), targets (n, k) and noise (n,) at the same centres.
@@ -496,7 +510,8 @@ class LocalPredictor(Predictor):
         order = np.argsort(inverse, kind="stable")
         bounds = np.searchsorted(inverse[order], np.arange(len(used) + 1))
         cells = (self.placement.centers[used], sizes[used], fast_cells.Members(X, order, bounds))
-        quick = fast_cells.answer(self.plan, self.depth, self.data, *cells, with_mean, n_jobs)
+        n_cells = len(self.placement.centers)
+        quick = fast_cells.answer(self.plan, self.depth, self.data, *cells, with_mean, n_jobs, n_cells=n_cells)
         if quick is None:
             mean, variance = np.empty((len(X), self.n_columns if with_mean else 0)), np.empty(len(X))
             lacking, left = np.zeros(len(used)), np.arange(len(used))

@@ -123,6 +123,7 @@ _OPTIONAL_PARTS: dict[str, Any] = {
     "global_part": GlobalPart | None,
     "exact_weights": Floats | None,
     "solved_signs": Floats | None,
+    "coefficients": Floats | None,
     "drift": Coefficients | None,
     "drift_columns": Floats | None,
     "drift_mean": Floats | None,
@@ -375,6 +376,7 @@ def _parts(model: Any) -> dict[str, Any]:
             "global_part": part,
             "exact_weights": None if exact is None else exact.weights,
             "solved_signs": None if exact is None else exact.solved_signs,
+            "coefficients": None if is_tensor(p.data.X) else p.exact_coefficients(),
             "drift": model._fitted.drift,
         }
     if isinstance(model, ExactGPRegressor):
@@ -431,11 +433,11 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
                 setattr(model, name, plain)
     elif isinstance(model, ExactGPRegressor):
         X, noise, coefficients = parts["X"], parts["noise"], parts["coefficients"]
-        memory.require(8.0 * len(X) ** 2 * 2.2, "The exact Gaussian process", "Load it on a machine with more.")
-        factor = KernelSpace.factorise(model.kernel_, X, noise)
-        assert isinstance(factor, Cholesky)
         model._left_out, F = None, parts.get("drift_columns")
         if F is not None:
+            memory.require(8.0 * len(X) ** 2 * 2.2, "The exact Gaussian process", "Load it on a machine with more.")
+            factor = KernelSpace.factorise(model.kernel_, X, noise)
+            assert isinstance(factor, Cholesky)
             squares = np.sum((np.tril(factor.lower).T @ coefficients) ** 2, axis=0)
             process, solved = KernelSpace(model.kernel_, X, noise, factor, coefficients, squares), factor.solve(F)
             gram, mean, prior = F.T @ solved, parts["drift_mean"], parts.get("drift_prior")
@@ -444,7 +446,7 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
                 process = replace(process, quadratic=squares + prior @ mean**2)
             model._posterior = UniversalKriging(process, F, solved, Coefficients(gram, cross, prior))
             return
-        model._posterior = KernelSpace(model.kernel_, X, noise, factor, coefficients, parts["quadratic"])
+        model._posterior = KernelSpace(model.kernel_, X, noise, None, coefficients, parts["quadratic"])
     else:
         model._condition(model.statistics_)
 
@@ -589,6 +591,8 @@ def _check_local(model: Any, parts: dict[str, Any]) -> None:
     require(weights is None or weights.shape == (len(data.X), k + 1))
     signs = parts.get("solved_signs")
     require(signs is None or (weights is not None and signs.shape == (len(data.X), N_SIGNS)))
+    coefficients = parts.get("coefficients")
+    require(coefficients is None or (plan.is_exact and coefficients.shape == data.y.shape))
     require(model.spacing_ is None or placement.spacing is not None)
     _check_noise(model, len(data.X))
     n_further = 0 if part is None else part.n_further

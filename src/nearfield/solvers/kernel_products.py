@@ -22,6 +22,7 @@ from ..common.types import Floats, Integers
 from ..kernels import Kernel
 
 LEAF = 128  # points per leaf at most: fewer reach less far, more keep BLAS busy
+MANY_PAIRS = 100_000  # of leaves, from which on their list may not fit into memory
 LEAVES_PER_BLOCK = 32  # at most, so that memory is bounded
 TOO_FAR = "The kernel reaches too far for so many points."
 
@@ -321,7 +322,8 @@ def _near_leaves(A: _Leaves, B: _Leaves, gaussians: Gaussians) -> tuple[Integers
     depths = len(A.boxes) - 1, len(B.boxes) - 1
     for level in range(max(depths) + 1):
         level_a, level_b = min(level, depths[0]), min(level, depths[1])
-        memory.require(256.0 * len(a), "The list of near points", TOO_FAR)
+        if len(a) > MANY_PAIRS:
+            memory.require(256.0 * len(a), "The list of near points", TOO_FAR)
         if level and level_a == level:
             a, b, lost = np.concatenate([2 * a, 2 * a + 1]), np.concatenate([b, b]), np.repeat(lost, 2)
         if level and level_b == level:

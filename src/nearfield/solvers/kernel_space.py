@@ -3,9 +3,11 @@ r"""The kernel-space solver: a Gaussian process conditioned on points."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from ..common import memory
 from ..common.arrays import Array, column_products, column_squares, namespace
 from ..common.memory import batches
 from ..common.threads import thread_map
@@ -24,13 +26,14 @@ class KernelSpace:
     """A Gaussian process conditioned on points (Eq. 1), or several side by side.
 
     Targets have their mean already taken out. Arrays are NumPy's, or tensors, which may have leading dimensions, shape
-    (...): one process for each set of points, the smaller ones padded.
+    (...): one process for each set of points, the smaller ones padded. Of NumPy arrays the factor follows from the
+    points: pickles leave it out, and it is made again when it is first asked for.
     """
 
     kernel: Kernel
     X: Floats  # (..., n, d)
     noise: Floats  # (..., n)
-    factor: Factor  # of `K + diag(noise)`, (..., n, n); zero where padding stands for no point
+    _factor: Factor | None  # see `factor`; None where it is still to be made
     coefficients: Floats  # (..., n, k): `(K + diag(noise))^-1 y`
     quadratic: Floats  # (..., k): `y' (K + diag(noise))^-1 y` of each target
 
@@ -77,6 +80,24 @@ class KernelSpace:
         assert isinstance(factor, Whitener)
         return factor.without_padding(real)
 
+    @property
+    def factor(self) -> Factor:
+        """Of `K + diag(noise)`, (..., n, n); zero where padding stands for no point."""
+        if self._factor is None:
+            if len(self.X) > LARGE:
+                memory.require(
+                    8.0 * 1.1 * len(self.X) ** 2,
+                    f"The covariance matrix of {len(self.X)} samples, which variances take,",
+                    "Means take none of it.",
+                )
+            object.__setattr__(self, "_factor", self.factorise(self.kernel, self.X, self.noise))
+        assert self._factor is not None
+        return self._factor
+
+    def __getstate__(self) -> dict[str, Any]:
+        follows = isinstance(self.X, np.ndarray)
+        return {**vars(self), "_factor": None} if follows else dict(vars(self))
+
     def mean(self, X: Array) -> Array:
         """Means `(..., m, k)` at points `X` of shape (..., m, d)."""
         return self.kernel(X, self.X) @ self.coefficients
@@ -101,12 +122,13 @@ class KernelSpace:
         """Of several processes, those at the indices `chosen` of the first dimension."""
         assert isinstance(self.factor, Whitener)
         names = ("X", "noise", "coefficients", "quadratic")
-        return replace(self, factor=self.factor.take(chosen), **{name: getattr(self, name)[chosen] for name in names})
+        return replace(self, _factor=self.factor.take(chosen), **{name: getattr(self, name)[chosen] for name in names})
 
     @property
     def n_bytes(self) -> int:
         """Memory taken."""
-        return int(self.factor.n_bytes + self.X.nbytes + self.noise.nbytes + self.coefficients.nbytes)
+        made = 0 if self._factor is None else self._factor.n_bytes
+        return int(made + self.X.nbytes + self.noise.nbytes + self.coefficients.nbytes)
 
 
 def covariance_matrix(kernel: Kernel, X: Array) -> Array:
