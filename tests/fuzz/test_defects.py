@@ -26,6 +26,7 @@ from nearfield.cli.training import read_training
 from nearfield.common import memory
 from nearfield.persistence import checks, codec, container
 from nearfield.reporting.page import learnt
+from nearfield.solvers.kernel_space import KernelSpace
 from nearfield.streaming.tables import open_table, write_table
 
 
@@ -265,13 +266,19 @@ def test_the_version_is_a_word(saved, path, library):
 
 
 def test_memory_is_refused_in_the_name_of_the_file(saved, path, monkeypatch):
-    path.write_bytes(saved["exact"].sealed())
+    path.write_bytes(saved["roles"].sealed())  # a drift is solved for again when the model is loaded
     file = io.inspect(path)
     monkeypatch.setattr(memory, "available", lambda: 1000)
     with pytest.raises(MemoryError, match=r"model\.nf: The exact Gaussian process needs"):
         file.model()
     with pytest.raises(MemoryError, match=r"model\.nf needs"):
         io.inspect(path)
+
+
+def test_an_exact_process_without_drift_is_loaded_without_its_matrix(saved, path, monkeypatch):
+    path.write_bytes(saved["exact"].sealed())
+    monkeypatch.setattr(KernelSpace, "factorise", None)
+    assert np.isfinite(nf.load(path).predict(np.zeros((1, 2)))).all()
 
 
 def test_every_type_that_annotations_name_is_known():

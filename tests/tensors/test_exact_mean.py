@@ -7,6 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from nearfield.common.budget import UNLIMITED
 from nearfield.kernels import Kernel
 from nearfield.local.iteration import SIGNS_RESIDUAL
 from nearfield.solvers.grid_products import GridProduct
@@ -108,7 +109,7 @@ def test_a_mean_solved_on_the_device_is_that_of_the_host(noise_variance):
     y, noise = np.sin(X[:, :1]) + 0.3 * rng.standard_normal((300, 1)), np.full(300, 0.1)
     frame = SimpleNamespace(kernel=Kernel.gaussian(1.0))
     learning = SimpleNamespace(fixed=SimpleNamespace(noise_variance=noise_variance))
-    request = SimpleNamespace(learning=learning, tolerance=1e-8, n_jobs=1, progress=None)
+    request = SimpleNamespace(learning=learning, tolerance=1e-8, n_jobs=1, progress=None, budget=UNLIMITED)
     framed = FramedTensors(frame, *map(torch.as_tensor, (X, y, noise)))
     here = framed.solve_on_device(request)
     there = framed.solve_mean(request, np.random.RandomState(0))
