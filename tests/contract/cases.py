@@ -103,7 +103,7 @@ OPTIONS = {
 # and to approximate, and tests of their own hold them against the exact process.
 GIVEN = ("length_scale", "signal_variance", "noise_variance", "random_state", "n_jobs")
 NUMERICAL = (
-    *("ard", "n_scales", "kernel", "n_restarts", "time_budget", "progress", "mean_rounds", "noise"),
+    *("ard", "n_scales", "kernel", "n_restarts", "time_budget", "memory_budget", "progress", "mean_rounds", "noise"),
     *("likelihood", "feature_map", "tolerance", "spacing", "radius", "features", "correction", "blend", "centers"),
     *("n_centers", "open_centers"),
 )

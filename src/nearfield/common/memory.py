@@ -7,8 +7,9 @@ import os
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -30,6 +31,7 @@ SMALL = 1 << 24  # bytes for which nobody asks how many there are
 CGROUP = Path("/sys/fs/cgroup")
 
 Value = TypeVar("Value")
+_given: ContextVar[float | None] = ContextVar("given", default=None)
 
 
 def available() -> int:
@@ -42,12 +44,24 @@ def total() -> int:
     return min(_on_machine(), _limit_of_container(), _limit_of_process())
 
 
-def budget() -> float:
-    """Bytes that the arrays of a method may take together: a quarter of the machine's memory, at most `MOST_BYTES`.
+@contextmanager
+def limited_to(n_bytes: float | None) -> Iterator[None]:
+    """Make `n_bytes` the budget, also in threads of `common.threads` that are started here; None changes nothing."""
+    token = _given.set(_given.get() if n_bytes is None else n_bytes)
+    try:
+        yield
+    finally:
+        _given.reset(token)
 
-    It does not depend on what is free at the moment, since the same data should always be given the same method.
+
+def budget() -> float:
+    """Bytes that the arrays of a method may take together: those of `limited_to`, or the usual number.
+
+    That is a quarter of the machine's memory, and at most `MOST_BYTES`. It does not depend on what is free at the
+    moment, since the same data should always be given the same method.
     """
-    return min(BUDGET_SHARE * total(), MOST_BYTES)
+    given = _given.get()
+    return min(BUDGET_SHARE * total(), MOST_BYTES) if given is None else given
 
 
 def room() -> float:
@@ -127,10 +141,12 @@ def require(n_bytes: float, what: str, advice: str, device: Any = "cpu") -> None
     MemoryError
         With the size needed, the size there is, and advice.
     """
-    free = available_on(device)
+    free, given = available_on(device), _given.get()
     if n_bytes > 0.9 * free:
         where = "" if str(device) == "cpu" else f" on {device}"
-        raise MemoryError(f"{what} needs {_readable(n_bytes)}, but only {_readable(free)} are free{where}. {advice}")
+        raise MemoryError(f"{what} needs {readable(n_bytes)}, but only {readable(free)} are free{where}. {advice}")
+    if given is not None and str(device) == "cpu" and n_bytes > given:
+        raise MemoryError(f"{what} needs {readable(n_bytes)}, more than memory_budget={readable(given)}. {advice}")
 
 
 def batch_bytes(device: Any) -> float:
@@ -140,7 +156,9 @@ def batch_bytes(device: Any) -> float:
 
 def rows_per_chunk(bytes_per_row: float, n_rows: int, device: Any = "cpu") -> int:
     """Rows of `n_rows` that fit into what is free, and on the host into scikit-learn's `working_memory`."""
-    room = sklearn.get_config()["working_memory"] * 2**20
+    room, given = sklearn.get_config()["working_memory"] * 2**20, _given.get()
+    if given is not None:
+        room = min(room, CHUNK_SHARE * given)
     if str(device) != "cpu":
         room = batch_bytes(device)
     elif min(n_rows * bytes_per_row, room) > SMALL:  # to find out takes longer than small work
@@ -148,7 +166,8 @@ def rows_per_chunk(bytes_per_row: float, n_rows: int, device: Any = "cpu") -> in
     return max(int(room / max(bytes_per_row, 1)), 1)
 
 
-def _readable(n_bytes: float) -> str:
+def readable(n_bytes: float) -> str:
+    """A number of bytes in the unit that suits it."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if n_bytes < 1024:
             return f"{n_bytes:.3g} {unit}"

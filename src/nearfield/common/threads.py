@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import copy_context
 from functools import cache
 from numbers import Integral
 from threading import Lock
@@ -110,6 +111,12 @@ def single_threaded_blas() -> AbstractContextManager[None]:
     return blas_threads(1)
 
 
+def _here(function: Callable[..., Result]) -> Callable[..., Result]:
+    """The function with the context variables of this thread, for others to call."""
+    context = copy_context()
+    return lambda *items: context.copy().run(function, *items)
+
+
 @contextmanager
 def worker_threads(n_workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
     """Answer with a `map` over that many threads, for work that comes in many small rounds."""
@@ -118,7 +125,7 @@ def worker_threads(n_workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
             yield map
         else:
             with ThreadPoolExecutor(n_workers) as pool:
-                yield pool.map
+                yield lambda function, *items: pool.map(_here(function), *items)
 
 
 def thread_map(function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None) -> list[Result]:
@@ -133,6 +140,7 @@ def thread_map(function: Callable[[Item], Result], items: Iterable[Item], n_jobs
         if workers <= 1:
             return [function(item) for item in items]
         with ThreadPoolExecutor(workers) as pool:
+            function = _here(function)
             futures = [pool.submit(function, item) for item in items]
             try:
                 return [future.result() for future in futures]

@@ -143,6 +143,23 @@ def check_time_budget(estimator: object) -> float:
     return float(value)
 
 
+LEAST_MEMORY_BUDGET = 2**26
+"""Bytes that the smallest pieces of a fit may take: 64 MiB."""
+
+
+def check_memory_budget(estimator: object) -> float | None:
+    """Number of bytes, at least `LEAST_MEMORY_BUDGET`; None is the usual number."""
+    value = getattr(estimator, "memory_budget", None)
+    if value is None:
+        return None
+    if not isinstance(value, Real) or isinstance(value, bool) or not float(value) >= LEAST_MEMORY_BUDGET:
+        raise ValueError(
+            f"{describe(estimator, 'memory_budget')} must be None or a number of bytes, at least 2**26 (64 MiB), which "
+            f"the smallest pieces of a fit take; 2**30 is one GiB. Got {value!r}."
+        )
+    return float(value)
+
+
 def check_n_targets(k: int, expected: int) -> None:
     """Refuse targets of another number than those fitted, before arithmetic would spread them over each other."""
     if k != expected:

@@ -40,7 +40,7 @@ from .columns import is_plain_mean
 from .extent import box_of, joined, warn_of_outside
 from .learnt import summed
 from .local_noise import LearntNoise
-from .local_request import local_request
+from .local_request import local_request, within_memory_budget
 from .places import without_geometry
 from .rotated import refuse_rows_of_rotated, rotated
 from .samples import Functions, Sampler
@@ -137,6 +137,10 @@ class LocalGPRegressor(LearntNoise):
         What is done is decided by counted operations, so that a seed gives the same model on any machine; the clock
         only stops what takes too long, and a stage then goes on with what it has. Rows are always read, and one model
         is always made.
+    memory_budget : float or None, default=None
+        Bytes that the largest arrays of a fit may take together, at least 2**26 (64 MiB); None is a quarter of the
+        machine's memory, and at most 4 GiB. A method that takes more is not chosen, or works in smaller pieces. The
+        data, the model and the blocks that learning looks at, of some 3 KiB per row, come on top.
     n_jobs : int or None, default=None
         Threads; None uses every core, and in a worker of joblib what that leaves to it: one.
     random_state : int, RandomState instance or None, default=None
@@ -228,6 +232,7 @@ class LocalGPRegressor(LearntNoise):
         target: Any = "identity",
         n_restarts: int = 2,
         time_budget: float = 60.0,
+        memory_budget: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         progress: Any = None,
@@ -259,6 +264,7 @@ class LocalGPRegressor(LearntNoise):
         self.target = target
         self.n_restarts = n_restarts
         self.time_budget = time_budget
+        self.memory_budget = memory_budget
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.progress = progress
@@ -307,6 +313,7 @@ class LocalGPRegressor(LearntNoise):
     # ---- fitting -------------------------------------------------------------------------------------------------
 
     @all_or_nothing
+    @within_memory_budget
     def fit(
         self,
         X: Any,
@@ -433,6 +440,7 @@ class LocalGPRegressor(LearntNoise):
         self.centers_, self._left_out = self._outer(fitted.centers), None
 
     @all_or_nothing
+    @within_memory_budget
     def partial_fit(
         self,
         X: Any,

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from ..common import memory
 from ..common.budget import Budget
 from ..common.types import Floats
-from ..common.validation import check_bool, check_integer, check_option, check_positive, check_time_budget, describe
+from ..common.validation import (
+    check_bool,
+    check_integer,
+    check_memory_budget,
+    check_option,
+    check_positive,
+    check_time_budget,
+    describe,
+)
 from ..common.warnings import warn
 from ..features import MaclaurinFeatures, TaylorFeatures
 from ..hyperparameters.work import Work
@@ -20,6 +31,19 @@ from ..local.request import CENTERS, COUNTED, LocalRequest
 LEARNING_SHARE = 0.5
 """Of `time_budget`, that learning may take: choosing an approximation, solving and the noise take the other half. Work
 counts two to three times the seconds that it takes on two cores, so that it is a fifth of the time in fact."""
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def within_memory_budget(method: Method) -> Method:
+    """Make the regressor's `memory_budget` hold for all that a method does."""
+
+    @wraps(method)
+    def limited(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with memory.limited_to(check_memory_budget(self)):
+            return method(self, *args, **kwargs)
+
+    return cast(Method, limited)
 
 
 def local_request(model: Any, start: float | None = None) -> LocalRequest:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..common import memory
 from .gaps import MAX_COLUMNS
 
@@ -51,14 +53,23 @@ def is_preferred(n: float, n_columns: int, time_budget: float) -> bool:
     local is cheap, and the exact process is taken wherever it is affordable.
     """
     if exact_cost(n) <= SETTINGS.local_operations:
-        return True
+        return 8.0 * n**2 <= memory.budget()
     return n_columns > MAX_COLUMNS and n <= affordable_up_to(time_budget)
 
 
 def affordable_up_to(time_budget: float) -> int:
     """Largest number of rows whose exact process fits its share of `time_budget` (seconds) and `memory.budget`."""
-    most = SETTINGS.time_share * time_budget * SETTINGS.operations_per_second
-    low, high = 0, math.isqrt(int(memory.budget() / 8))
+    return _largest_within(time_budget, math.isqrt(int(memory.budget() / 8)))
+
+
+def memory_is_short(n: float, time_budget: float) -> bool:
+    """Whether `n` rows could have the exact process in the time, and lack the memory for it."""
+    return np.isfinite(n) and 8.0 * n**2 > memory.budget() and _largest_within(time_budget, int(n)) == n
+
+
+def _largest_within(time_budget: float, high: int) -> int:
+    """Largest number of rows, up to `high`, whose exact process fits its share of `time_budget` (seconds)."""
+    most, low = SETTINGS.time_share * time_budget * SETTINGS.operations_per_second, 0
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if operations(middle) <= most else (low, middle - 1)

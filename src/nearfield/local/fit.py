@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..common import memory
 from ..common.arrays import Array, as_doubles, is_tensor, namespace, on_host, weighted_mean
 from ..common.types import Floats
 from ..common.warnings import warn
@@ -361,7 +362,7 @@ def fit(data: TrainingData, request: LocalRequest, rngs: tuple[Random, ...], clo
     predictor = framed.fit(request, choice.candidate, placement)
     clock.lap("fitting")
     spacing = choice.candidate.finite_spacing
-    _warn(request, choice, covered)
+    _warn(request, choice, covered, framed.n_in_memory)
     fitted = FittedLocal(
         learned,
         chosen.frame,
@@ -429,7 +430,7 @@ def _is_measured(request: LocalRequest, choice: Choice, covered: float) -> bool:
     return not np.isnan(choice.divergence) and (covered == 1 or request.open_centers)
 
 
-def _warn(request: LocalRequest, choice: Choice, covered: float) -> None:
+def _warn(request: LocalRequest, choice: Choice, covered: float, n: float) -> None:
     """Warn where the distance from the exact process is not known or too large."""
     if not np.isnan(choice.divergence) and not _is_measured(request, choice, covered):
         warn(
@@ -440,13 +441,18 @@ def _warn(request: LocalRequest, choice: Choice, covered: float) -> None:
     elif not choice.met:
         warn(
             f"tolerance={request.tolerance:g} could not be met: {choice.whole_divergence:.1e} nats of KL per test "
-            f"point from the exact Gaussian process were reached{_in_time(request)}. A larger tolerance accepts it; "
+            f"point from the exact Gaussian process were reached{_limit(request, n)}. A larger tolerance accepts it; "
             "radius, spacing and features can be set by hand."
         )
 
 
-def _in_time(request: LocalRequest) -> str:
-    return f" within time_budget={request.budget.seconds:g} s" if request.budget.is_over else ""
+def _limit(request: LocalRequest, n: float) -> str:
+    """In words, the budget that kept `n` rows from a better answer; empty where it was neither."""
+    if request.budget.is_over:
+        return f" within time_budget={request.budget.seconds:g} s"
+    if exact_budget.memory_is_short(n, request.budget.seconds):
+        return f" within memory_budget={memory.readable(memory.budget())}"
+    return ""
 
 
 def _report(
