@@ -157,3 +157,12 @@ def test_no_more_threads_than_asked_for(monkeypatch):
     request = LearningRequest(n_jobs=1, n_restarts=0, fixed=Fixed(noise_variance=0.1))
     learn_hyperparameters(X, np.sin(9 * X[:, :1]), None, request, rng)
     assert seen == [1]
+
+
+def test_levels_without_points_leave_the_span_of_a_drift_as_it_is():
+    rng = np.random.RandomState(0)
+    X, y, drift = rng.rand(50, 2), np.zeros((50, 1)), rng.standard_normal((50, 3))
+    with_others = np.column_stack([np.zeros(50), drift, np.zeros((50, 40))])
+    plain, found = (Block.of(X, y, None, drift=columns).drift for columns in (drift, with_others))
+    assert_allclose(found @ found.T, plain @ plain.T, atol=1e-14)
+    assert Block.of(X, y, None, drift=np.zeros((50, 2))).drift is None

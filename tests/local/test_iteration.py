@@ -312,6 +312,14 @@ def test_nodes_are_for_maps_that_are_not_wide():
         assert (per_point < 5e4) == (kind is NodeInverse)
 
 
+@pytest.mark.parametrize("width", [20.0, 2000.0])
+def test_many_right_hand_sides_cost_in_proportion(width):
+    X, noise = np.random.RandomState(0).uniform(0, width, (2000, 2)), np.full(2000, 0.1)
+    usual, many = (iteration.cost_of_mean(SHORT, 0, TrainingSet.of(X, np.ones((2000, k)), noise)) for k in (1, 301))
+    n_usual, n_many = (k + 1 + iteration.N_SIGNS for k in (1, 301))
+    assert 0.1 * n_many / n_usual < many / usual <= n_many / n_usual
+
+
 def test_progress_is_told():
     data, told = training(), []
 

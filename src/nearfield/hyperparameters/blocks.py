@@ -86,9 +86,13 @@ class Block:
 
 def _span(columns: Floats | None) -> Floats | None:
     """Orthonormal columns that span the same; None where there are none, or too many for the points."""
-    if columns is None or columns.shape[1] == 0:
+    if columns is None:
         return None
-    left, sizes, _ = np.linalg.svd(columns / np.maximum(np.linalg.norm(columns, axis=0), 1e-300), full_matrices=False)
+    norms = np.linalg.norm(columns, axis=0)
+    columns, norms = columns[:, norms > 0], norms[norms > 0]  # most levels of a category are not among a block's points
+    if columns.shape[1] == 0:
+        return None
+    left, sizes, _ = np.linalg.svd(columns / norms, full_matrices=False)
     span: Floats = left[:, sizes > 1e-10 * sizes[0]]
     return span if 0 < span.shape[1] <= MOST_DRIFT * len(columns) else None
 

@@ -28,7 +28,7 @@ from ..solvers import conjugate_gradients
 from ..solvers.conjugate_gradients import Solution
 from ..solvers.factors import Factor, factorise
 from ..solvers.node_inverse import NodeInverse, node_cost
-from ..solvers.products import Product, kernel_product, kernel_sums, plan_product
+from ..solvers.products import Product, cost_of_pair, kernel_product, kernel_sums, plan_product
 from . import exact_budget
 from .block_inverse import BlockInverse
 from .choices import MEAN_PER_POINT
@@ -36,8 +36,10 @@ from .global_part import GlobalPart, rows_of
 from .neighbourhoods import TrainingSet
 from .whitening import make_blocks
 
+N_SIGNS = 4  # vectors of random signs, by which traces of the inverse are known to a few percent
 CELL_POINTS, N_EARLIER = 32, 128  # of the preconditioner
 MAX_ITERATIONS = 200
+USUAL_SIDES = 2 + N_SIGNS  # right-hand sides that the costs below were found with
 USUAL_ITERATIONS = 15  # with the preconditioner by blocks, that costs are estimated with
 PER_FEATURE, PER_PAIR = 1e3, 75.0  # operations worth, iterations included
 PER_POINT = 1.75e4  # of these, that blocks and their iterations take per point at the least
@@ -46,7 +48,6 @@ NODES_PER_POINT, NODES_PER_PAIR = 5e3, 15.0  # what is left per point and pair w
 MOST_PAIRS = 1e10  # of points that matter to each other, counted roughly: minutes
 SHARE_OF_MEAN = 1e-3  # of the tolerance, that the mean divergence of an exact mean may be; single places have more
 COARSEST = 0.01  # relative residual of it
-N_SIGNS = 4  # vectors of random signs, by which traces of the inverse are known to a few percent
 SIGNS_RESIDUAL = 0.01  # for these
 ROWS_PER_MEAN = 300  # over which such means are taken
 NEGLIGIBLE = 1e-3  # share of the noise, that a product may leave out
@@ -317,14 +318,17 @@ def cost_of_mean(kernel: Kernel, n_long: int, data: TrainingSet) -> float:
 
     `kernel` has the short scales, and the long ones have `n_long` features.
     """
-    n = len(data.X)
-    pairs = plan_product(kernel, data.X, CUTOFF).cost
-    if pairs > MOST_PAIRS:
+    n, n_sides = len(data.X), data.y.shape[1] + N_SIGNS
+    plan = plan_product(kernel, data.X, CUTOFF, n_sides)
+    if plan.cost > MOST_PAIRS:
         return np.inf
     nodes = _cost_of_nodes(kernel, data.X, data.noise)
-    if np.isfinite(nodes):
-        return nodes + (NODES_PER_POINT + PER_FEATURE * n_long) * n + NODES_PER_PAIR * pairs
-    return (MEAN_PER_POINT + PER_FEATURE * n_long) * n + PER_PAIR * pairs
+    per_point, per_pair = (NODES_PER_POINT, NODES_PER_PAIR) if np.isfinite(nodes) else (MEAN_PER_POINT, PER_PAIR)
+    # What multiplies with all right-hand sides takes as much longer as there are more of them than usual.
+    more = n_sides / USUAL_SIDES
+    pairs = plan.cost * cost_of_pair(n_sides) / cost_of_pair(USUAL_SIDES)
+    by_nodes = nodes if np.isfinite(nodes) else 0.0
+    return float(by_nodes + (per_point + PER_FEATURE * n_long) * more * n + per_pair * pairs)
 
 
 def solve_mean(

@@ -144,6 +144,11 @@ def kernel_product(
     return SumOfProducts(tuple(parts))
 
 
+def cost_of_pair(n_sides: int) -> float:
+    """Multiplications that a pair of points is worth, in products with so many right-hand sides."""
+    return EXPONENTIAL + n_sides
+
+
 def kernel_sums(
     kernel: Kernel, X: Floats, V: Floats, *, cutoff: float, n_jobs: int | None
 ) -> Callable[[Floats], Floats]:
@@ -234,4 +239,4 @@ class _CountedPairs:
     def cost(self, kernel: Kernel, cutoff: float, n_sides: int) -> float:
         """Of a product pair by pair, in pairs of one exponential and a multiplication per right-hand side."""
         pairs = self.pairs(kernel, cutoff)
-        return float(EXPONENTIAL * pairs.sum() + n_sides * pairs[0]) / (EXPONENTIAL + n_sides)
+        return float(EXPONENTIAL * pairs.sum() + n_sides * pairs[0]) / cost_of_pair(n_sides)
