@@ -1,10 +1,11 @@
 from nearfield.common import compiling
+from nearfield.common.telling import telling
 
 
 def test_who_waits_for_loops_is_told_once(monkeypatch):
     compiling.loops.cache_clear()
     told = []
-    with compiling.telling(lambda *stage: told.append(stage)):
+    with telling(lambda *stage: told.append(stage)):
         for _ in range(2):
             compiling.loops("json")  # any module
     compiling.loops("html")

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from .budget import Progress
+from .telling import tell
 
 _logger = logging.getLogger(__name__)
-_told: ContextVar[Progress | None] = ContextVar("told", default=None)
 STAGE = "loading compiled loops"
-
-
-@contextmanager
-def telling(progress: Progress | None) -> Iterator[None]:
-    """Tell `progress` when loops are loaded, which takes some seconds where they have to be compiled first."""
-    token = _told.set(progress)
-    try:
-        yield
-    finally:
-        _told.reset(token)
 
 
 @cache
@@ -37,9 +23,7 @@ def loops(module: str) -> Any:
     if find_spec("numba") is None:
         return None
     _logger.info("%s; the first time on a machine they are compiled, which takes some seconds", STAGE)
-    progress = _told.get()
-    if progress is not None:
-        progress(STAGE, 0.0, 0.0)
+    tell(STAGE, 0.0)
     try:
         return import_module(module)
     except ImportError as error:  # a Numba that does not go with the NumPy installed says so

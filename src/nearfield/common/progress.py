@@ -34,12 +34,15 @@ class ProgressLine:
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.stream, self.clock = stream or sys.stderr, clock
         self.began: dict[str, float] = {}
+        self.step, self.step_began = "", 0.0
         self.drawn = -INTERVAL
 
     def __call__(self, stage: str, done: float, value: float = 0.0) -> None:
         """Show that of `stage` the share `done` is done; `value` is whatever the stage counts."""
         now, row = self.clock(), row_of(stage)
         began = self.began.setdefault(row, now)
+        if stage != self.step:
+            self.step, self.step_began = stage, now
         if done >= 1 and stage == row:
             del self.began[row]
             self._write(f"{stage:<28} {now - began:.1f} s", "\n")
@@ -47,7 +50,8 @@ class ProgressLine:
             self.drawn = now
             filled = round(WIDTH * min(done, 1.0))
             bar = "#" * filled + "-" * (WIDTH - filled)
-            left = f"{(now - began) * (1 - done) / done:.0f} s left" if done > 0 else f"{value:.6g}"
+            passed = now - self.step_began
+            left = f"{passed * (1 - done) / done:.0f} s left" if done > 0 else f"{value:.6g}"
             self._write(f"{stage:<28} [{bar}] {100 * done:3.0f} %  {left}", "")
 
     def _write(self, text: str, end: str) -> None:

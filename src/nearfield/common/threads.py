@@ -16,6 +16,8 @@ import joblib
 from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
+from .telling import tell
+
 FEW = 4
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -128,9 +130,20 @@ def worker_threads(n_workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
                 yield lambda function, *items: pool.map(_here(function), *items)
 
 
-def thread_map(function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None) -> list[Result]:
-    """`[function(item) for item in items]`, in order, over threads. The first exception raised reaches the caller."""
+def thread_map(
+    function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None, stage: str | None = None
+) -> list[Result]:
+    """`[function(item) for item in items]`, in order, over threads. The first exception raised reaches the caller.
+
+    With a `stage`, those who want to know are told how much of it is done.
+    """
     items = list(items)
+
+    def done(i: int, result: Result) -> Result:
+        if stage is not None:
+            tell(stage, (i + 1) / len(items))
+        return result
+
     threads = n_threads(n_jobs)
     if len(items) == 1:  # nothing to share out: BLAS may have the threads
         with blas_threads(threads):
@@ -138,12 +151,12 @@ def thread_map(function: Callable[[Item], Result], items: Iterable[Item], n_jobs
     workers = min(threads, len(items))
     with single_threaded_blas():
         if workers <= 1:
-            return [function(item) for item in items]
+            return [done(i, function(item)) for i, item in enumerate(items)]
         with ThreadPoolExecutor(workers) as pool:
             function = _here(function)
             futures = [pool.submit(function, item) for item in items]
             try:
-                return [future.result() for future in futures]
+                return [done(i, future.result()) for i, future in enumerate(futures)]
             except BaseException:
                 for future in futures:
                     future.cancel()

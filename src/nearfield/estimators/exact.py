@@ -14,6 +14,7 @@ from ..common import memory
 from ..common.arrays import Array, as_doubles, indices_like, is_tensor
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
+from ..common.telling import telling
 from ..common.types import Booleans, Floats
 from ..hyperparameters.all_data import gradient_of_dense
 from ..kernels.draws import PriorDraws, drawn_residuals
@@ -210,7 +211,8 @@ class ExactGPRegressor(LearntJointNoise):
                 kernel = self.kernel_
             return self._fit_each(y.shape[1], kernel, given)
         self._learn(X, centered, weights, drift=drift)
-        self._posterior = self._conditioned(X, drift, centered, self._noise_of(X, weights))
+        with telling(self._check_progress()):
+            self._posterior = self._conditioned(X, drift, centered, self._noise_of(X, weights))
         self._settle_noise("tensors" if is_tensor(X) else "")
         self._left_out = None
         return self

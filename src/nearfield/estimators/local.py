@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ..common import compiling
 from ..common.arrays import as_doubles, is_tensor, like, side_by_side
 from ..common.duplicates import distinct_points
 from ..common.fitting import all_or_nothing
 from ..common.targets import Target
+from ..common.telling import telling
 from ..common.types import Floats
 from ..common.validation import check_random_state, is_whole, spawn
 from ..common.warnings import warn
@@ -374,13 +374,14 @@ class LocalGPRegressor(LearntNoise):
             rows = given if source is None else (source, None, None)
             return self._fit_each(k, kernel, rows, **({} if X_test is None else {"X_test": X_test}))
         options = self._noise_options(data)
-        with compiling.telling(request.progress):
+        with telling(request.progress):
             fitted = fit(data, request, rngs, clock)
         self._store(replace(fitted, report=replace(fitted.report, target=self._target_in_words())))
         self.noise_model_, self._stated_noise = NoiseModel(), None
         if isinstance(data, InMemory):
             again = replace(request, learning=request.learning.as_before(fitted.learned))
-            self._settle_noise(data, options, lambda rows: fit(rows, again, rngs), clock, request.budget)
+            with telling(request.progress):
+                self._settle_noise(data, options, lambda rows: fit(rows, again, rngs), clock, request.budget)
             report = replace(self._fitted.report, variogram=departure(self))
             self._store(replace(self._fitted, report=report))
         return self

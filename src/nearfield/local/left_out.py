@@ -141,7 +141,7 @@ def _cell_by_cell(
         for chosen, (some, spread) in zip(members, answer(batch, [rows[each] for each in members]), strict=True):
             residuals[chosen], variances[chosen] = some, spread
 
-    thread_map(work, batches(n_cells, min(CELLS_AT_ONCE, max(n_cells // 8, 1))), n_jobs)
+    thread_map(work, batches(n_cells, min(CELLS_AT_ONCE, max(n_cells // 8, 1))), n_jobs, "noise: left-out residuals")
     return residuals, variances
 
 

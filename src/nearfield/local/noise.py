@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.neighbors import KDTree
 
 from ..common.budget import UNLIMITED, Budget
+from ..common.telling import tell
 from ..common.types import Floats, Integers
 from ..hyperparameters.learning import Learned, LearningRequest
 from ..hyperparameters.noise import (
@@ -98,7 +99,9 @@ def settle(
     start = _State(fitted, data, ones, ones, refit)
     if data.y.shape[1] > 1:
         return Settled(fitted, NoiseModel())
+    tell("noise", 0.0)
     state, model, _, rows = settled_state(start, noise, likelihood, rng, budget=budget)
+    tell("noise", 1.0)
     return Settled(state.fitted, model, state.changed_noise(), None if rows is None else state.left_out(rows), rows)
 
 

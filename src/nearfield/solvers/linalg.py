@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cython_blas, cython_lapack
 
+from ..common.telling import tell
 from ..common.types import Floats, Integers
 from ..common.warnings import warn
 
@@ -127,6 +128,9 @@ def cholesky_in_place(A: Floats) -> bool:
                 _ADDRESS["L"], _ADDRESS["N"], _int(left), _int(width),
                 _real(code, -1.0), below, _int(n), _real(code, 1.0), rest, _int(n),
             )  # fmt: skip
+            tell("factorising", 1.0 - (left / n) ** 3)
+        elif start:
+            tell("factorising", 1.0)
     # A NaN can pass through the factorisation; it always reaches the last pivot.
     return n == 0 or bool(np.isfinite(A[-1, -1]))
 
