@@ -10,8 +10,10 @@ import nearfield as nf
 from nearfield.hyperparameters.learned import OnBoundWarning
 from nearfield.hyperparameters.noise import NoiseModel
 from nearfield.hyperparameters.noise_field import FieldSum, Inputs
+from nearfield.local import noise
 from nearfield.local.in_memory import InMemory
 from nearfield.local.noise import _State, sample_rows
+from nearfield.solvers.kernel_space import KernelSpace
 from nearfield.sources import ArraySource
 
 N = 700
@@ -261,3 +263,23 @@ def test_small_tables_have_noise_of_their_own_kind_too():
     assert not model.noise_model_.is_plain
     nll, plain_nll = (-each.predict_distribution(T).logpdf(z).mean() for each in (model, plain))
     assert nll < plain_nll - 0.1
+
+
+def test_the_exact_process_is_fitted_again_as_often_as_counted_operations_allow(monkeypatch):
+    """Each further fit factorises the matrix of all samples once, and where there is no time for it, none is made."""
+    sizes = []
+    original = KernelSpace.factorise
+    monkeypatch.setattr(
+        KernelSpace, "factorise", staticmethod(lambda *args: sizes.append(len(args[1])) or original(*args))
+    )
+    y = truth(X) + np.sqrt(variance(X)) * NOISE
+    again = nf.LocalGPRegressor(**GIVEN, noise="local", likelihood="gaussian").fit(X, y)
+    assert again.report_.method == "the exact Gaussian process"
+    assert 2 <= sizes.count(N) <= 3
+    once = []
+    monkeypatch.setattr(KernelSpace, "factorise", staticmethod(lambda *args: once.append(args) or original(*args)))
+    monkeypatch.setattr(noise, "TIME_SHARE", 1e-9)
+    model = nf.LocalGPRegressor(**GIVEN, noise="local", likelihood="gaussian").fit(X, y)
+    assert sum(len(args[1]) == N for args in once) == 1
+    assert model.noise_model_.field is not None
+    np.testing.assert_allclose(model.predict_noise(TEST), again.predict_noise(TEST), rtol=0.5)

@@ -137,7 +137,7 @@ class _JointState:
     def _left_out(self) -> tuple[Floats, Floats]:
         return self.model._left_out_residuals()
 
-    cost_of_residual = 1.0  # all follow from one factorisation
+    cost_of_residual = cost_of_refit = 1.0  # all follow from one factorisation, and time has no limit here
 
     def residuals(self, rows: Integers) -> Residuals:
         """See `State`."""

@@ -29,7 +29,7 @@ from ..hyperparameters.noise import (
     log_likelihood,
 )
 from ..hyperparameters.outliers import neighbours_of, precisions_without_outliers
-from . import by_number
+from . import by_number, exact_budget
 from .cells import MAX_COLUMNS, Cells
 from .fit import FittedLocal
 from .in_memory import InMemory
@@ -125,6 +125,10 @@ class State(Protocol):
     def cost_of_residual(self) -> float:
         """Operations of a left-out residual, where each takes a model of its own; else next to nothing."""
 
+    @property
+    def cost_of_refit(self) -> float:
+        """Operations of fitting again, where that is a factorisation for all samples; else next to nothing."""
+
     def residuals(self, rows: Integers) -> Residuals:
         """Left-out residuals of some rows."""
 
@@ -173,13 +177,14 @@ def settled_state(
         return state, NoiseModel(), None, None
     points = state.points
     affordable = TIME_SHARE * budget.seconds * OPERATIONS_PER_SECOND / state.cost_of_residual
+    n_refits = TIME_SHARE * budget.seconds * exact_budget.SETTINGS.operations_per_second / state.cost_of_refit
     if points.shape[1] > MAX_COLUMNS:
         few = many = np.sort(rng.permutation(n)[: int(np.clip(affordable, FEWEST_ROWS, MOST_ROWS))])
     else:
         few, many = (sample_rows(points, most, rng) for most in (ROWS_TO_CHOOSE, ROWS_TO_LEARN))
     # Where there is next to no noise, a value that is not likely is the function's.
     if likelihood != "gaussian" and noise_variance > LEAST_NOISE * function_variance and n <= affordable:
-        state = _without_outliers(state, few, budget)
+        state = _without_outliers(state, few, int(min(ROUNDS, n_refits)), budget)
     rows, residuals = few, state.residuals(few)
     kind = choose(residuals, noise, likelihood, rng, with_function)
     model, scales = NoiseModel(), residuals.variance + residuals.noise
@@ -188,7 +193,8 @@ def settled_state(
             rows, residuals = many, state.residuals(many)
         model, scales = learn_anew(residuals, kind)
         if model.field is not None and not model.of_all and not budget.is_over:
-            state, residuals, model, scales = _with_field(state, residuals, (model, scales), kind, few, many)
+            rounds = int(min(FIELD_ROUNDS, n_refits))
+            state, residuals, model, scales = _with_field(state, residuals, (model, scales), kind, few, many, rounds)
     return state, calibrated(model, residuals.values, scales), residuals, rows
 
 
@@ -236,6 +242,11 @@ class _State:
             return 1.0
         return float(by_number.cost(kernel.n_scales, min(count, len(self.data.X)), 1))
 
+    @property
+    def cost_of_refit(self) -> float:
+        """See `State`."""
+        return exact_budget.operations(len(self.data.X)) if self.fitted.predictor.plan.is_exact else 1.0
+
     def stated_noise(self) -> Floats:
         """Noise variances (n,) of observations."""
         noise: Floats = self.fitted.frame.noise(self.data.X, self.data.weights)
@@ -281,8 +292,19 @@ class _State:
         """See `State`."""
         return self._refitted(InMemory, outliers, self.factors)
 
+    @cached_property
+    def _refits(self) -> dict[bytes, _State]:
+        """Fits with factors that were tried."""
+        return {}
+
     def with_factors(self, factors: Floats) -> _State:
         """See `State`."""
+        key = factors.tobytes()
+        if key not in self._refits:
+            self._refits[key] = self._fitted_with(factors)
+        return self._refits[key]
+
+    def _fitted_with(self, factors: Floats) -> _State:
         mean = float(np.mean(factors))
         learned = replace(self.fitted.learned, noise_variance=self.fitted.learned.noise_variance * mean)
 
@@ -292,7 +314,13 @@ class _State:
         return self._refitted(known, self.outliers, factors / mean)
 
     def gain_of_factors(self, factors: Floats, model: NoiseModel, rows: Integers) -> float:
-        """See `State`; by local models before and after, since an exact mean takes long and gains the same."""
+        """See `State`; by local models before and after, since an exact mean takes long and gains the same.
+
+        Where there is one model for all samples, the fit with these factors serves.
+        """
+        if self.fitted.predictor.plan.is_exact:
+            again = self.with_factors(factors)
+            return log_likelihood(model, again.residuals(rows)) - log_likelihood(model, self.residuals(rows))
         weights = self.outliers / factors
         weights = weights if self.data.weights is None else weights * self.data.weights
         before = self.fitted if self.fitted.exact_mean is None else replace(self.fitted, exact_mean=None)
@@ -310,10 +338,10 @@ class _State:
         return _State(self.refit(data), self.data, outliers, factors, self.refit)
 
 
-def _without_outliers(state: S, rows: Integers, budget: Budget) -> S:
+def _without_outliers(state: S, rows: Integers, rounds: int, budget: Budget) -> S:
     """Learnt again with gross outliers at next to no weight, as often as they change; the same if that is no help."""
     everything, again = np.arange(len(state.points)), state
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         # The sample does for finding that there are none.
         if budget.is_over or _precisions(again.residuals(rows)) is None:
             break
@@ -335,11 +363,17 @@ def _precisions(residuals: Residuals) -> Floats | None:
 
 
 def _with_field(
-    state: S, residuals: Residuals, learnt: tuple[NoiseModel, Floats], kind: Kind, few: Integers, many: Integers
+    state: S,
+    residuals: Residuals,
+    learnt: tuple[NoiseModel, Floats],
+    kind: Kind,
+    few: Integers,
+    many: Integers,
+    rounds: int,
 ) -> tuple[S, Residuals, NoiseModel, Floats]:
     """Fitted again with noise of local size at the same kernel, as long as that makes left-out residuals likelier."""
     model, scales = learnt
-    for _ in range(FIELD_ROUNDS):
+    for _ in range(rounds):
         points = state.points
         factors = model.variance_factors(points)
         judges = few if points.shape[1] <= MAX_COLUMNS else few[::2]
