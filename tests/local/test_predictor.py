@@ -234,7 +234,6 @@ def test_accounts():
 @pytest.mark.parametrize("has_features", [False, True])
 @pytest.mark.parametrize(("radius", "count"), [(2.0, None), (2.0, 40), (2.0, 150), (None, 60), (None, 10**6)])
 def test_the_estimate_of_memory_holds_for_every_kind_of_neighbourhood(has_features, radius, count):
-    """Points in kernel space beside features may take three times as much, as the estimate says; no less is right."""
     data = training()
     features = LocalFeatures.of(KERNEL, (taylor.sample(2, 8),)) if has_features else None
     plan = Plan(KERNEL, radius, features, count=count)
@@ -246,6 +245,18 @@ def test_the_estimate_of_memory_holds_for_every_kind_of_neighbourhood(has_featur
         m.factor.n_bytes if isinstance(m, KernelSpace) else m.n_bytes - m.coefficients.nbytes for m in model.models
     ]
     assert max(factors) <= largest
-    assert sum(factors) <= (3.0 if has_features else 1.0) * every
+    assert sum(factors) <= every
     if not has_features:
         assert sum(factors) == every
+
+
+def test_many_right_hand_sides_are_cheaper_in_kernel_space():
+    """Features keep and multiply a matrix of all pairs of targets, and kernel space does not."""
+    features, counts = LocalFeatures.of(KERNEL, (taylor.sample(2, 12),)), np.arange(10.0, 400.0)
+    few, many = (Plan(KERNEL, 2.0, features, n_sides=k) for k in (2, 700))
+    assert few.in_kernel_space(counts).sum() < many.in_kernel_space(counts).sum()
+    assert np.all(many.numbers(counts) > few.numbers(counts))
+    for plan in (few, many):
+        cheaper = plan.kernel_cost(counts) <= plan.features_cost(counts)
+        np.testing.assert_array_equal(plan.in_kernel_space(counts), cheaper)
+        assert plan.prediction_cost(100.0) > plan.n_sides * 2.0

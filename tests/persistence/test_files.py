@@ -493,7 +493,7 @@ def test_a_small_file_cannot_ask_for_a_large_model(models, path, monkeypatch):
 
 def test_a_model_too_large_to_keep_is_loaded_as_it_was(path, monkeypatch):
     """Where models are made anew at each prediction, loading must not ask for the memory of all of them."""
-    monkeypatch.setattr("nearfield.local.engine.MEMORY_SHARE", 0.0)
+    monkeypatch.setattr("nearfield.common.memory.room", lambda: 0.0)
     model = local().fit(X, y)
     assert model._predictor.models == []
     nf.save(model, path)

@@ -38,7 +38,7 @@ from .features import LocalFeatures
 from .measurements import Measurements
 from .neighbourhoods import TrainingSet
 from .one_center import OneCenterSearch, maclaurin_features
-from .plan import Plan, kernel_cost
+from .plan import Plan
 from .probes import ProbeNeighbourhood, cell_radius, divergences, gap_neighbourhoods, make_neighbourhoods
 from .thinning import MAX_AVERAGED_COLUMNS
 
@@ -205,7 +205,8 @@ class RadiusSearch(Measurements):
             columns = 512 if richness > 1 else 256
             features = maclaurin_features(self.kernel, self._sample(radius), columns, self.rng)
             label = f"{features.n_components} Maclaurin features"
-        plan = Plan(self.kernel, radius, features, request.correction, feature_speed=request.speeds.features)
+        given = (self.kernel, radius, features, request.correction)
+        plan = Plan(*given, feature_speed=request.speeds.features, n_sides=request.n_sides)
         return Candidate(spacing, plan, label)
 
     def _neighbours(self, radius: float) -> float:
@@ -279,8 +280,8 @@ class RadiusSearch(Measurements):
             return super().cost(candidate)
         near, in_cell = (self._sizes(r) for r in (plan.radius, cell_radius(d) * candidate.spacing))
         features = np.inf if plan.features is None else plan.features_cost(near)
-        fit = np.minimum(plan.kernel.n_scales * kernel_cost(near), features)
-        predict = 2.0 * near**2 if plan.features is None else plan.prediction_cost()
+        fit = np.minimum(plan.kernel.n_scales * plan.kernel_cost(near), features)
+        predict = plan.prediction_cost(near if plan.features is None else None)
         return self.n_samples * float(np.mean(fit / in_cell + predict))
 
     def measure(self, candidate: Candidate, cost: float | None = None) -> Trial:

@@ -14,7 +14,7 @@ from ..common.types import Floats
 from ..kernels import Kernel
 from .depth import Depth
 from .features import LocalFeatures
-from .plan import Plan
+from .plan import USUAL_SIDES, Plan
 
 MEAN_PER_POINT = 1e5  # operations of an exact mean by iteration, at the least
 CHEAPEST = "cheapest of those measured that meet the tolerance, with room for the error of measurement"
@@ -162,6 +162,8 @@ class Request:
     speeds : Speeds
     budget : Budget
         Time for the whole fit, of which the exact process may take a share: see `exact_budget`.
+    n_sides : int
+        Right-hand sides that local models are solved for: targets, features of long scales, drift columns, a constant.
     """
 
     tolerance: float
@@ -177,6 +179,7 @@ class Request:
     onto: Callable[[Floats], Floats] | None = None
     speeds: Speeds = SAME_SPEED
     budget: Budget = USUAL
+    n_sides: int = USUAL_SIDES
 
     @cached_property
     def limit(self) -> float:

@@ -13,7 +13,7 @@ from ..kernels import Kernel
 from . import by_number, by_radius, choices, exact_budget, gaps
 from .choices import SAME_SPEED, Candidate, Choice, Request, Speeds, no_limit
 from .neighbourhoods import TrainingSet
-from .plan import Plan
+from .plan import USUAL_SIDES, Plan
 from .request import LocalRequest
 
 SAMPLED_CENTERS = 20  # whose neighbourhoods a map that adapts to the data looks at
@@ -29,11 +29,12 @@ def choose(
     places: Floats | None = None,
     kept: dict[str, Any] | None = None,
     speeds: Speeds = SAME_SPEED,
+    n_sides: int = USUAL_SIDES,
     **streamed: Any,
 ) -> Choice:
     """What to do for points in length scales; `streamed` are options of `by_radius.choose` where data are a sample.
 
-    See `by_number.choose` for `kept`, and `Request` for `limit_of`, `places` and `speeds`.
+    See `by_number.choose` for `kept`, and `Request` for `limit_of`, `places`, `speeds` and `n_sides`.
     """
     if request.is_complete:
         return as_given(request, kernel, lambda: _relative_positions(request, data, rng), rng, speeds)
@@ -56,6 +57,7 @@ def choose(
         request.onto,
         speeds,
         request.budget,
+        n_sides,
     )
     given = (kernel, data, asked, request.n_jobs, rng, request.progress)
     if kernel.n_scales == 1 or not request.is_free:

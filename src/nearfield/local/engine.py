@@ -214,7 +214,7 @@ class RaggedEngine:
             "The model of a single centre",
             "A smaller radius or fewer features need less, and radius='auto' finds out how much is enough.",
         )
-        return total < MEMORY_SHARE * memory.available()
+        return total < memory.room()
 
     def n_kernel_space(self, models: Sequence[LocalModel]) -> int:
         """See `Engine`."""

@@ -10,6 +10,7 @@ import numpy as np
 from ..common import memory
 from ..common.arrays import column_products
 from ..common.memory import batches
+from ..common.samples import some_rows
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..solvers.kernel_space import KernelSpace
@@ -21,6 +22,7 @@ from .moments import MomentModel
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
+COUNTED = 500  # centres whose neighbours are counted
 _BATCH = 64  # centres that a thread takes at once
 _GROUP = 1 << 19  # numbers in the features of a group of centres
 
@@ -56,16 +58,18 @@ def _in_threads(work: Callable[[slice], list[LocalModel]], n: int, size: int, n_
 def model_bytes(plan: Plan, data: TrainingSet, centers: Floats) -> tuple[float, float]:
     """Memory that the largest model takes while it is made, and that the models of all centres take.
 
-    Neighbours are not counted for features: a neighbourhood solved in kernel space although there are features may
-    take three times what they do.
+    With features, neighbours are counted for some of the centres, since neighbourhoods of few points are solved in
+    kernel space.
     """
-    least = min(plan.count or 0, len(data.X))
-    if plan.features is not None:
-        features = plan.features
-        return 24.0 * max(features.n_components, least) ** 2, 8.0 * len(centers) * max(features.n_kept, least**2)
-    sizes = np.full(len(centers), least) if plan.radius is None and least else data.counts(centers, plan.radius)
-    squares = 8.0 * np.maximum(sizes, least).astype(np.float64) ** 2
-    return 1.2 * float(np.max(squares, initial=0.0)), float(np.sum(squares))
+    least, features = min(plan.count or 0, len(data.X)), plan.features
+    counted = centers if features is None else centers[some_rows(len(centers), COUNTED)]
+    is_counted = plan.radius is None and least
+    sizes = np.full(len(counted), least) if is_counted else np.maximum(data.counts(counted, plan.radius), least)
+    squares = 8.0 * sizes.astype(np.float64) ** 2
+    if features is None:
+        return 1.2 * float(np.max(squares, initial=0.0)), float(np.sum(squares))
+    mean = float(np.mean(plan.numbers(sizes.astype(np.float64)))) if len(sizes) else 0.0
+    return 24.0 * max(features.n_components, least) ** 2, 8.0 * len(centers) * mean
 
 
 def _fit_group(plan: Plan, data: TrainingSet, centers: Floats, near: list[Integers]) -> list[LocalModel]:

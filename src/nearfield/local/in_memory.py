@@ -189,13 +189,13 @@ class FramedArrays:
             def limit_of() -> float:
                 return self._cost_of_mean if self._can_afford_mean(request) else np.inf
 
-        y = self._targets[:, -self.data.y.shape[1] :]
+        n_sides, y = self._targets.shape[1], self._targets[:, -self.data.y.shape[1] :]
         left = replace(self.data, y=np.column_stack([y[:, : -1 - self.n_drift], y[:, -1]]) if self.n_drift else y)
         places = None if request.places is None else self.frame.points(request.places)
         if request.onto is not None:
             request = replace(request, onto=self.frame.in_length_scales(request.onto))
         given = (request, self.kernel, left, rng, exact_mean, limit_of, places, self._probes, self.speeds)
-        choice = choosing.choose(*given)
+        choice = choosing.choose(*given, n_sides=n_sides)
         is_doubtful = choice.divergence + choice.error > request.tolerance
         may_be_exact = not exact_mean and request.is_free and self._can_afford_mean(request)
         if is_doubtful and may_be_exact and self.kernel.n_scales > 1 and len(left.X) < MANY:

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..common.arrays import Array, namespace
-from ..common.types import Booleans, Integers
+from ..common.types import Booleans, Floats, Integers
 from ..kernels import Kernel
 from .features import LocalFeatures
 
 FEW_FEATURES = 64  # of a model, so that most of its time is Python's
+USUAL_SIDES = 2  # a target and a constant, which the costs below include
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,8 @@ class Plan:
     feature_speed : float
         How many times as fast features are beside kernel space as their operations tell: devices may have kernels of
         their own for them.
+    n_sides : int
+        Right-hand sides of a model: targets, features of long scales, drift columns, and a constant.
     """
 
     kernel: Kernel
@@ -45,6 +48,7 @@ class Plan:
     either_side: bool = True
     count: int | None = None
     feature_speed: float = 1.0
+    n_sides: int = USUAL_SIDES
 
     @property
     def is_quick(self) -> bool:
@@ -62,28 +66,50 @@ class Plan:
             return True
         if self.count is not None and n_points <= self.count:
             return True
-        return self.either_side and bool(self.feature_speed * kernel_cost(n_points) <= self.features_cost(n_points))
+        return self.either_side and bool(
+            self.feature_speed * self.kernel_cost(n_points) <= self.features_cost(n_points)
+        )
 
-    def in_kernel_space(self, counts: Integers) -> Booleans:
+    def in_kernel_space(self, counts: Integers | Floats) -> Booleans:
         """The same for many neighbourhoods at once, (C,)."""
         if self.features is None:
             return np.ones(len(counts), dtype=bool)
         n = counts.astype(np.float64)
-        cheaper: Booleans = self.feature_speed * kernel_cost(n) <= self.features_cost(n)
+        cheaper: Booleans = self.feature_speed * self.kernel_cost(n) <= self.features_cost(n)
         few = n <= (-1 if self.count is None else self.count)
         return few | (cheaper & self.either_side)
+
+    def kernel_cost(self, n_points: Any) -> Any:
+        """Operations of a neighbourhood of so many points in kernel space, of one Gaussian."""
+        return kernel_cost(n_points) + 2.0 * (self.n_sides - USUAL_SIDES) * n_points**2
 
     def features_cost(self, n_points: Any) -> Any:
         """Operations of a neighbourhood of so many points in feature space."""
         assert self.features is not None
-        D, moments = self.features.n_components, self.features.moments
-        return feature_cost(n_points, D) if moments is None else moments_cost(n_points, D, moments.n_moments)
+        D, moments, k = self.features.n_components, self.features.moments, self.n_sides - USUAL_SIDES
+        further = k * (2.0 * D**2 + 2.0 * D * n_points + k * n_points)
+        return further + (
+            feature_cost(n_points, D) if moments is None else moments_cost(n_points, D, moments.n_moments)
+        )
 
-    def prediction_cost(self) -> float:
-        """Operations of a prediction in feature space."""
+    def prediction_cost(self, n_points: Any = None) -> Any:
+        """Operations of a prediction from so many points in kernel space, or in feature space."""
+        k = self.n_sides - USUAL_SIDES
+        if n_points is not None:
+            return 2.0 * n_points * (n_points + k)
         assert self.features is not None
-        moments = self.features.moments
-        return 2.0 * (self.features.n_components**2 if moments is None else moments.n_moments)
+        D, moments = self.features.n_components, self.features.moments
+        return 2.0 * ((D**2 if moments is None else moments.n_moments) + D * k)
+
+    def numbers(self, n_points: Floats) -> Floats:
+        """Numbers that models of neighbourhoods of so many points (C,) keep, (C,)."""
+        k = self.n_sides
+        kept: Floats = n_points * (n_points + k)
+        if self.features is None:
+            return kept
+        by_features = self.features.n_kept + 2.0 * self.features.n_components * k + float(k**2)
+        numbers: Floats = np.where(self.in_kernel_space(n_points), kept, by_features)
+        return numbers
 
     def total_variance(self, variance: Array, Z: Array) -> Array:
         """Variance of the features' part and, with the correction, of what they lack at points relative to a centre."""

@@ -27,7 +27,7 @@ from .centers import Lattice, middles_of_boxes, sorted_groups
 from .choices import Candidate
 from .ensemble import runs_of
 from .neighbourhoods import TrainingSet
-from .plan import Plan, kernel_cost
+from .plan import Plan
 from .references import Draw, Reference, answers_of_each, exactly, nothing_drawn
 from .thinning import MAX_AVERAGED_COLUMNS, NeighbourhoodSample, thinned
 
@@ -218,7 +218,7 @@ class ProbeNeighbourhood:
         for center, _, in_cell in self.cells(candidate):
             n = self.sample.points_at(self.near(plan, center))
             if plan.features is None or plan.takes_kernel_space(int(n)):
-                costs.append(plan.kernel.n_scales * kernel_cost(n) / in_cell + 2 * n**2)
+                costs.append(plan.kernel.n_scales * plan.kernel_cost(n) / in_cell + plan.prediction_cost(n))
             else:
                 costs.append(plan.features_cost(n) / in_cell + plan.prediction_cost())
         return float(np.mean(costs))
