@@ -60,6 +60,7 @@ def local(name):
         patch.setattr(by_number, "PLACES", 64)
         for number in ("LEAST", "MOST", "GAPS"):
             patch.setattr(by_radius, number, 16)
-        patch.setattr(in_memory.FramedArrays, "prefers_exact_mean", lambda *_: name == "exact mean")
+        for question in ("prefers_exact_mean", "_can_afford_mean"):
+            patch.setattr(in_memory.FramedArrays, question, lambda *_: name == "exact mean")
         model = LocalGPRegressor(**kernel, noise_variance=NOISE, random_state=0, **approximation)
         return model.fit(*training())

@@ -40,6 +40,8 @@ FEWEST_ROWS, MOST_ROWS = 300, 2000  # in many columns, where neighbours share no
 TIME_SHARE, OPERATIONS_PER_SECOND = 1 / 3, 1e10
 """Share of `time_budget` that left-out residuals may take there, and a nominal speed for the models of single rows: two
 cores do 1e10 operations a second with 50 neighbours, and 2.5e10 with 800."""
+ROWS_PER_SECOND = 15_000.0
+"""Nominal number of left-out residuals per second where rows share cells: two cores find 25 000 (`real.py`)."""
 GROUP = 64  # neighbours among them, which share their cells
 FEWEST = 50  # samples, from which noise of another kind can be learnt; whether it is, is a matter of evidence
 LEAST_NOISE = 1e-4  # of the signal variance, with which there can be outliers
@@ -181,7 +183,8 @@ def settled_state(
     if points.shape[1] > MAX_COLUMNS:
         few = many = np.sort(rng.permutation(n)[: int(np.clip(affordable, FEWEST_ROWS, MOST_ROWS))])
     else:
-        few, many = (sample_rows(points, most, rng) for most in (ROWS_TO_CHOOSE, ROWS_TO_LEARN))
+        most = int(np.clip(TIME_SHARE * budget.seconds * ROWS_PER_SECOND, ROWS_TO_CHOOSE, ROWS_TO_LEARN))
+        few, many = (sample_rows(points, size, rng) for size in (ROWS_TO_CHOOSE, most))
     # Where there is next to no noise, a value that is not likely is the function's.
     if likelihood != "gaussian" and noise_variance > LEAST_NOISE * function_variance and n <= affordable:
         state = _without_outliers(state, few, int(min(ROUNDS, n_refits)), budget)
