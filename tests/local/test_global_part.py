@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nearfield import metrics
+from nearfield.common import memory
 from nearfield.common.sphere import Sphere
 from nearfield.kernels import Kernel
 from nearfield.local import global_part
@@ -284,6 +285,16 @@ def test_features_of_all_long_scales_share_the_room(monkeypatch):
     monkeypatch.setattr(global_part, "MOST_FEATURES", 1000)
     assert len(split(kernel, X, 1e-6)[1]) == 2
     assert short.n_scales + len(features) == 3
+
+
+def test_features_of_all_points_fit_into_the_memory_budget():
+    X, kernel = places(2000), Kernel(np.array([[0.1], [4.0]]), np.ones(2))
+    [feature] = split(kernel, X, 1e-6)[1]
+    needed = 8.0 * global_part.COPIES * len(X) * feature.n_components
+    with memory.limited_to(needed):
+        assert len(split(kernel, X, 1e-6)[1]) == 1
+    with memory.limited_to(0.9 * needed):
+        assert split(kernel, X, 1e-6)[1] == ()
 
 
 def test_what_is_lacking_is_a_share_of_the_whole_variance():

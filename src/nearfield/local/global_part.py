@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..common import memory
 from ..common.arrays import Array, empty_like_shape, like, namespace
 from ..common.memory import batches, rows_per_chunk
 from ..common.threads import thread_map
@@ -30,6 +31,7 @@ from .quick_whitening import serves
 from .whitening import Block, make_blocks, whitened
 
 MOST_FEATURES = 1000
+COPIES = 4  # of the features of all points, that an exact mean and local models with them as targets take
 POINTS_PER_FEATURE = 2  # with fewer, features cost more than they spare
 CELL_POINTS, N_EARLIER, MOST_EARLIER = 64, 192, 768  # of cells, of points before them, and of these at most
 EARLIER_SHARE = 0.2  # of the tolerance, that more earlier points may change
@@ -277,7 +279,7 @@ def split(
     `onto` brings points to the surface that all data and predictions lie on: features need not reach far from it.
     """
     features: list[DomainFeatures] = []
-    room = min(MOST_FEATURES, len(X) // POINTS_PER_FEATURE)
+    room = min(MOST_FEATURES, len(X) // POINTS_PER_FEATURE, int(memory.budget() / (8.0 * COPIES * len(X))))
     n_short = kernel.n_scales
     while n_short > 1:
         scales, variance = kernel.length_scales[n_short - 1], float(kernel.variances[n_short - 1])
