@@ -31,7 +31,7 @@ from .quick_whitening import serves
 from .whitening import Block, make_blocks, whitened
 
 MOST_FEATURES = 1000
-COPIES = 4  # of the features of all points, that an exact mean and local models with them as targets take
+COPIES = 8  # of the features of all points: what an exact mean and local models with them as targets take in all
 POINTS_PER_FEATURE = 2  # with fewer, features cost more than they spare
 CELL_POINTS, N_EARLIER, MOST_EARLIER = 64, 192, 768  # of cells, of points before them, and of these at most
 EARLIER_SHARE = 0.2  # of the tolerance, that more earlier points may change
