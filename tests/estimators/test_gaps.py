@@ -323,13 +323,15 @@ def test_farther_beyond_the_edge_the_tolerance_holds(name):
 # ---- degenerate data -----------------------------------------------------------------------------------------------
 
 
-def fitted(X, given, tolerance=1e-3, noise=None):
-    """Local and exact model of a smooth function, without warnings."""
+def fitted(X, given, tolerance=1e-3, noise=None, may_miss=False):
+    """Local and exact model of a smooth function, without warnings unless the tolerance `may_miss`."""
     rng = np.random.RandomState(3)
     noise = given["noise_variance"] if noise is None else noise
     y = np.sin(3 * X[:, 0]) + 0.3 * np.cos(X.sum(axis=1)) + noise**0.5 * rng.standard_normal(len(X))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        if may_miss:
+            warnings.filterwarnings("ignore", "tolerance")
         model = LocalGPRegressor(**given, tolerance=tolerance, random_state=0, n_jobs=1).fit(X, y)
         return model, ExactGPRegressor(**given).fit(X, y)
 
@@ -366,7 +368,8 @@ def test_all_data_at_a_few_places(n_places):
     rng = np.random.RandomState(0)
     at = rng.uniform(0, 10, (n_places, 2))
     given = parameters("two long", length_scale=[0.5, 5.0], signal_variance=[1.0, 2.0], n_scales=2)
-    model, reference = fitted(at[rng.randint(n_places, size=1000)], given)
+    # The exact process, which is not allowed here, is the way out where few places tell too little of the distance.
+    model, reference = fitted(at[rng.randint(n_places, size=1000)], given, may_miss=True)
     for T in (at, at[rng.randint(n_places, size=100)] + rng.uniform(-1, 1, (100, 2)), rng.uniform(0, 10, (100, 2))):
         assert divergences(model, reference, T).mean() <= 3e-3
 

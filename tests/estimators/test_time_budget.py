@@ -67,7 +67,7 @@ def test_choosing_ends_with_the_closest_so_far(choose):
     cut = choose(kernel, data, Request(1e-6, budget=Budget(1e-3, 0.0)), *rest)
     assert len(whole.trials) > 1
     assert (len(cut.trials), cut.reason, cut.met) == (1, OUT_OF_TIME, False)
-    assert cut.divergence == cut.trials[0].divergence
+    assert cut.near_data == cut.trials[0].distance
 
 
 def test_an_exact_mean_that_would_cost_too_much_is_not_begun(monkeypatch):

@@ -8,6 +8,7 @@ from nearfield.kernels import Kernel
 from nearfield.local import by_number, choices
 from nearfield.local.choices import Request
 from nearfield.local.depth import fit_cells
+from nearfield.local.distance import Distance
 from nearfield.local.gaps import OUTLYING
 from nearfield.local.neighbourhoods import TrainingSet
 
@@ -42,6 +43,10 @@ def recorded(monkeypatch):
     return sets
 
 
+def figures(distance):
+    return distance.observations, distance.function
+
+
 def search(data, tolerance=1e-3):
     return by_number.NumberSearch(KERNEL, data, Request(tolerance), 1, np.random.RandomState(0))
 
@@ -70,12 +75,12 @@ def test_the_figure_is_from_probes_that_had_no_part_in_the_choice(recorded, tole
     assert len(among_rows) > 1
     (last, rows) = among_rows.pop()
     candidate = replace(choice.candidate, depth=None)
-    values = np.array([p.divergence(candidate) for p in last])
+    values = np.stack([p.divergence(candidate) for p in last], axis=1)
     assert choice.gaps is not None  # as far from the data as some points are from all others, which count, too
-    expected = values.mean() + OUTLYING * choice.gaps.divergence
-    np.testing.assert_allclose(choice.divergence, expected, rtol=1e-9)
-    error = np.hypot(values.std(ddof=1) / len(values) ** 0.5, OUTLYING * choice.gaps.error)
-    np.testing.assert_allclose(choice.error, error, rtol=1e-9)
+    for near, gaps, own in zip(figures(choice.near_data), figures(choice.gaps.distance), values, strict=True):
+        np.testing.assert_allclose(near.mean, own.mean() + OUTLYING * gaps.mean, rtol=1e-9)
+        error = np.hypot(own.std(ddof=1) / len(own) ** 0.5, OUTLYING * gaps.error)
+        np.testing.assert_allclose(near.error, error, rtol=1e-9)
     assert choice.n_probes == sum(p.n_probes for p in last)
     assert not any(np.intersect1d(rows, before).size for _, before in among_rows)
     assert choice.met == (tolerance == 1.0)
@@ -89,13 +94,13 @@ def test_a_figure_that_does_not_hold_leads_to_more_neighbours(recorded, monkeypa
         best = original(self)
         cheapest = self.measure(self._candidate(by_number.COUNTS[0], 0))
         assert best is not None
-        self.trials[-1] = choices.Trial(cheapest.candidate, 0.0, 0.0, cheapest.cost, 0.0)
+        self.trials[-1] = choices.Trial(cheapest.candidate, Distance(), cheapest.cost, 0.0)
         return self.trials[-1]
 
     monkeypatch.setattr(by_number.NumberSearch, "search", search)
     data = training()
     data = TrainingSet.of(data.X, data.y[:, 1:2], data.noise)
-    choice = by_number.choose(KERNEL, data, Request(1e-2), 1, np.random.RandomState(0))
+    choice = by_number.choose(KERNEL, data, Request(1e-3), 1, np.random.RandomState(0))
     assert len(recorded) > 2
     assert choice.candidate.plan.count > by_number.COUNTS[0]
     assert choice.met

@@ -123,7 +123,7 @@ def test_a_tighter_tolerance_costs_more():
     for tolerance in (1.0, 1e-2, 1e-3):
         choice = choose(KERNEL, data, Request(tolerance), 1, np.random.RandomState(0))
         costs.append(next(t.cost for t in choice.trials if t.candidate is choice.candidate))
-        assert choice.divergence <= tolerance
+        assert choice.distance.observations.mean <= tolerance
         assert choice.met
     assert costs[0] < costs[1] < costs[2] < exact_cost(2500)
 
@@ -138,7 +138,7 @@ def test_the_choice_is_the_cheapest_measured_that_meets_the_tolerance(monkeypatc
         choice = choose(KERNEL, data, Request(1e-2, speeds=choices.Speeds(models=0.0)), 1, np.random.RandomState(seed))
         latest = {id(trial.candidate): trial for trial in choice.trials}  # some are measured again, at more probes
         chosen = latest.pop(id(choice.candidate))
-        assert chosen.divergence == choice.divergence
+        assert chosen.distance == choice.near_data
         limit = tuning.LUCKY_SHARE * tuning.RadiusSearch.share * 1e-2
         others = [trial for trial in latest.values() if trial.divergence + trial.error <= limit]
         n_others += len(others)
@@ -169,14 +169,25 @@ class Recorder:
         return made
 
 
+def shifted(reference):
+    return replace(reference, mean=reference.mean + 1.0)
+
+
 def training_set(X, y):
     return TrainingSet.of(X, y[:, None], np.full(len(X), NOISE))
 
 
-def assert_measured_at(choice, probed):
-    values = np.array([p.divergence(choice.candidate) for p in probed])
-    np.testing.assert_allclose(choice.divergence, values.mean(), rtol=1e-5)
-    np.testing.assert_allclose(choice.error, values.std(ddof=1) / len(values) ** 0.5, rtol=1e-5)
+def assert_measured_at(choice, sets):
+    """In the last of some sets of neighbourhoods, or in several where one was too small to tell."""
+    probed = sets[-1]
+    for earlier in sets[-2::-1]:
+        if sum(p.n_probes for p in probed) >= choice.n_probes:
+            break
+        probed = [*earlier, *probed]
+    values = np.stack([p.divergence(choice.candidate) for p in probed], axis=1)
+    for figure, own in zip((choice.near_data.observations, choice.near_data.function), values, strict=True):
+        np.testing.assert_allclose(figure.mean, own.mean(), rtol=1e-5)
+        np.testing.assert_allclose(figure.error, own.std(ddof=1) / len(own) ** 0.5, rtol=1e-5)
     assert choice.n_probes == sum(p.n_probes for p in probed)
 
 
@@ -188,7 +199,7 @@ def test_the_figure_is_from_probes_that_had_no_part_in_the_choice(given):
     data = training_set(*clumped(2000, 2))
     choice = choose(KERNEL, data, Request(1e-2, **given), 1, np.random.RandomState(0), worlds=recorder)
     assert len(recorder.sets) > 1
-    assert_measured_at(choice, recorder.sets[-1])
+    assert_measured_at(choice, recorder.sets)
     last = recorder.rows.pop()
     assert not any(np.intersect1d(last, rows).size for rows in recorder.rows)
 
@@ -199,25 +210,28 @@ def test_what_only_looks_good_where_it_was_chosen_is_given_up():
     small = choices.Candidate(1.0, Plan(KERNEL, 2.0, None), "")
     data = training_set(*clumped(2500, 2))
     for seed in range(10):  # in one of them, what was chosen is not confirmed
-        recorder = Recorder(flattered=lambda neighbourhood: neighbourhood.divergence(small))
+        recorder = Recorder(flattered=lambda neighbourhood: neighbourhood.divergence(small)[0])
         choice = choose(KERNEL, data, Request(1e-3), 1, np.random.RandomState(seed), worlds=recorder)
         choosing = next(i for i, rows in enumerate(recorder.rows) if not np.array_equal(rows, recorder.rows[0]))
         if len(recorder.sets) - choosing > 1:
             break
     first_fresh = recorder.sets[choosing]
-    rejected = [t for t in choice.trials if t.divergence + 2 * t.error > 0.8e-3]
+    rejected = [t.distance.observations.mean for t in choice.trials if not t.distance.within(1e-3)]
+    at_first = [np.mean([p.divergence(t.candidate) for p in first_fresh], axis=0)[0] for t in choice.trials]
     assert len(recorder.sets) - choosing > 1  # more than one confirmation
-    assert any(np.isclose(t.divergence, np.mean([p.divergence(t.candidate) for p in first_fresh])) for t in rejected)
+    assert np.isclose(np.array(rejected)[:, None], at_first).any()
     assert choice.met
-    assert choice.divergence + choice.error <= 1e-3
-    assert_measured_at(choice, recorder.sets[-1])
+    assert choice.distance.within(1e-3)
+    assert_measured_at(choice, recorder.sets)
 
 
 @pytest.mark.usefixtures("few_probes")
 @pytest.mark.parametrize("n_exact", [0, 12_000])
 def test_a_choice_that_nothing_confirms(monkeypatch, n_exact):
     exact_at_most(monkeypatch, n_exact)
-    recorder = Recorder(worsened=lambda neighbourhood: replace(neighbourhood, mean=neighbourhood.mean + 1.0))
+    recorder = Recorder(
+        worsened=lambda neighbourhood: replace(neighbourhood, reference=shifted(neighbourhood.reference))
+    )
     data = training_set(*synthetic(2000, 2, 12.0))
     choice = choose(KERNEL, data, Request(1e-2), 1, np.random.RandomState(0), worlds=recorder)
     if n_exact:
@@ -226,8 +240,8 @@ def test_a_choice_that_nothing_confirms(monkeypatch, n_exact):
     else:
         assert not choice.met
         assert choice.reason == choices.CLOSEST
-        assert choice.divergence > 0.1
-        assert_measured_at(choice, recorder.sets[-1])
+        assert choice.distance.observations.mean > 0.1
+        assert_measured_at(choice, recorder.sets)
 
 
 def test_one_centre_is_confirmed_on_other_subsets(monkeypatch):
@@ -247,7 +261,8 @@ def test_one_centre_is_confirmed_on_other_subsets(monkeypatch):
     assert len(made) >= 2
     ([last], rows) = made[-1]
     assert isinstance(last, NestedSubsets)
-    np.testing.assert_allclose(choice.divergence, last.divergence(choice.candidate), rtol=1e-9)
+    found = (choice.near_data.observations.mean, choice.near_data.function.mean)
+    np.testing.assert_allclose(found, last.divergence(choice.candidate), rtol=1e-9)
     assert choice.n_probes == last.n_probes
     assert not np.intersect1d(rows, made[0][1]).size
 
@@ -312,7 +327,7 @@ def test_a_tolerance_that_cannot_be_met_is_said_with_what_was_reached(monkeypatc
     with pytest.warns(UserWarning, match="tolerance=1e-09 could not be met") as caught:
         model = LocalGPRegressor(**FIXED, tolerance=1e-9).fit(X, y)
     message = str(caught[0].message)
-    reached = float(re.search(r"met: (\S+) (nats|near)", message).group(1))
+    reached = float(re.search(r"predictions are (\S+) nats", message).group(1))
     np.testing.assert_allclose(reached, model.report_.divergence, rtol=0.06)
     assert model.report_.divergence > 1e-9
     assert not model.report_.tolerance_met
@@ -337,8 +352,9 @@ def test_a_verdict_agrees_with_its_figure(radius):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             report = LocalGPRegressor(**FIXED, radius=radius, tolerance=tolerance).fit(X, y).report_
-        assert report.tolerance_met == (report.divergence <= tolerance)
-        assert bool(caught) == (report.divergence > tolerance)
+        met = report.divergence_upper <= tolerance and report.divergence_of_function_upper <= 10 * tolerance
+        assert report.tolerance_met == met
+        assert bool(caught) == (not met)
 
 
 @pytest.mark.parametrize("tolerance", [1.0, 50.0, 1e300])
@@ -430,7 +446,9 @@ def test_the_choice_depends_on_the_seed_alone():
     first, again = (choose(KERNEL, data, Request(1e-3), n_jobs, np.random.RandomState(3)) for n_jobs in (1, 2))
     assert first.candidate.label == again.candidate.label
     assert first.candidate.spacing == again.candidate.spacing
-    np.testing.assert_allclose(first.divergence, again.divergence, rtol=1e-9)
+    for name in ("observations", "function"):
+        ours, theirs = (getattr(choice.distance, name) for choice in (first, again))
+        np.testing.assert_allclose(ours.mean, theirs.mean, rtol=1e-9)
 
 
 @pytest.mark.usefixtures("few_probes")

@@ -17,6 +17,9 @@ REPORT = Report(
     divergence_error=2.1e-5,
     tolerance=1e-3,
     tolerance_met=True,
+    divergence_upper=4.1e-4,
+    divergence_of_function=2e-3,
+    divergence_of_function_upper=3.1e-3,
     n_probes=96,
     n_centers=54,
     n_kernel_space=7,
@@ -39,8 +42,12 @@ def test_a_report_says_what_it_knows_in_words():
     assert str(REPORT).splitlines()[1] == "Local Gaussian process on 10000 samples of 2 columns"
     assert line(REPORT, "method") == "Taylor features of degree 11"
     assert line(REPORT, "distance") == (
-        "3.5e-04 nats of KL per test point from the exact Gaussian process (standard error 2e-05, 96 probes), "
-        "within the tolerance of 0.001"
+        "3.5e-04 nats of KL per test point from the exact Gaussian process (at most 4.1e-04 with 95 % confidence), "
+        "96 probes, within the tolerance of 0.001"
+    )
+    assert line(REPORT, "of") == (
+        "the function 2.0e-03 nats of KL per test point (at most 3.1e-03 with 95 % confidence) without noise, as "
+        "predict returns it; ten times the tolerance is allowed"
     )
     assert line(REPORT, "hyperparameters") == (
         "length_scale = [0.25, 123.5], signal_variance = 0.51, noise_variance = 0.2"
@@ -72,8 +79,19 @@ def test_what_was_not_measured_is_not_claimed():
     assert line(given, "distance") == "not measured, since everything was given"
 
 
-def test_a_standard_error_that_could_not_be_computed():
-    assert "(standard error not known, 96 probes)" in line(replace(REPORT, divergence_error=float("nan")), "distance")
+def test_a_report_without_bounds_claims_none():
+    """As files of earlier versions have it."""
+    earlier = replace(REPORT, divergence_upper=None, divergence_of_function=None)
+    assert line(earlier, "distance") == (
+        "3.5e-04 nats of KL per test point from the exact Gaussian process, 96 probes, within the tolerance of 0.001"
+    )
+    assert "of the function" not in str(earlier)
+
+
+def test_a_distance_that_is_not_verified_is_no_claim():
+    report = replace(REPORT, verified=False, tolerance_met=False)
+    assert line(report, "distance").startswith("not verified: 3.5e-04 nats")
+    assert "Look again: how far predictions are from the exact Gaussian process is not verified" in report.verdict
 
 
 def test_centres_at_the_test_points_are_not_counted():
@@ -120,7 +138,7 @@ def test_the_report_of_a_model_that_was_tuned(monkeypatch):
     text = str(report)
     for word in ("KL", "centres", "tolerance", "probes", report.method):
         assert word in text
-    assert max(len(row) for row in text.splitlines()) < 200
+    assert max(len(row) for row in text.splitlines()) < 220
 
 
 def test_the_report_of_a_model_with_everything_given():

@@ -127,6 +127,8 @@ def test_what_is_not_a_number_has_not_converged(monkeypatch):
     request = SimpleNamespace(learning=learning, tolerance=1e-3, n_jobs=1, progress=None)
     data = map(torch.as_tensor, (X, X[:, :1], np.full(50, 0.1)))
     framed = FramedTensors(SimpleNamespace(kernel=Kernel.gaussian(1.0)), *data)
-    solution = exact_mean.TensorSolution(torch.zeros((50, 2), dtype=torch.float64), np.array([0.0, np.nan]), 1)
+    solution = exact_mean.TensorSolution(
+        torch.zeros((50, 2), dtype=torch.float64), np.array([0.0, np.nan]), np.zeros(2), 1
+    )
     monkeypatch.setattr(exact_mean, "solve", lambda *_: solution)
     assert framed.solve_on_device(request) is None

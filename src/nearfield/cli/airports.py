@@ -162,7 +162,7 @@ def distance(model: LocalGPRegressor) -> str:
     report = model.report_
     return (
         f"The exact GP is {report.divergence:.1e} nats of KL per test point away, measured at {report.n_probes} probes "
-        f"(standard error {report.divergence_error:.0e}, asked for at most {report.tolerance:g})."
+        f"(at most {report.divergence_upper:.1e} with 95 % confidence, asked for at most {report.tolerance:g})."
     )
 
 

@@ -286,6 +286,7 @@ def _certificate(model: Any, X: Any) -> dict[str, Any]:
         "certificate": {
             "places": len(found.X),
             "divergence": found.divergence,
+            "divergence_of_function": found.divergence_of_function,
             "largest": float(found.divergences.max()),
             "mean_bound_in_std": float((found.mean_bound / found.std).max()),
             "iterations": found.n_iterations,

@@ -290,8 +290,7 @@ class FeatureGPRegressor(FeatureFunctions):
 
     def _measure(self, X: Array, y: Array, weights: Array | None) -> None:
         """Set `report_`, and warn where the features are far from the kernel that they stand for."""
-        divergence = error = None
-        n_probes = 0
+        measured = None
         if has_scales(self.feature_map):
             points, targets, k = as_doubles(X), as_doubles(y), y.shape[1]
             posterior = self._posterior
@@ -308,13 +307,15 @@ class FeatureGPRegressor(FeatureFunctions):
                 return as_doubles(mean)[:, :k], as_doubles(variance)
 
             rng = spawn(self.random_state, "tuning")
-            divergence, error, n_probes = measure(self.kernel_, points, targets, noise, predict, rng, self.n_jobs)
-            if divergence > FAR:
+            measured = measure(self.kernel_, points, targets, noise, predict, rng, self.n_jobs)
+            observations, function = (f.mean for f in (measured.distance.observations, measured.distance.function))
+            if observations > FAR:
                 warn(
-                    f"The model is {divergence:.2g} nats of KL per point from the exact Gaussian process, where the "
-                    "data are: its means or intervals are wrong there. More features help, and LocalGPRegressor "
-                    "needs fewer."
+                    f"The model is {observations:.2g} nats of KL per point from the exact Gaussian process, where the "
+                    f"data are, and {function:.2g} as the function without noise: its means or intervals are wrong "
+                    "there. More features help, and LocalGPRegressor needs fewer."
                 )
+        found = None if measured is None else measured.distance
         self.report_ = self._described(
             Report(
                 n_samples=len(X),
@@ -322,11 +323,15 @@ class FeatureGPRegressor(FeatureFunctions):
                 method=f"one feature map for all points: {counted(self._width, 'feature')}, "
                 f"{counted(len(X), 'sample')}",
                 reason="the feature map was given",
-                divergence=divergence,
-                divergence_error=error,
+                divergence=None if found is None else found.observations.mean,
+                divergence_error=None if found is None else found.observations.error,
+                divergence_upper=None if found is None else found.observations.upper,
+                divergence_of_function=None if found is None else found.function.mean,
+                divergence_of_function_upper=None if found is None else found.function.upper,
+                verified=measured is None or measured.verified,
                 tolerance=None,
                 tolerance_met=None,
-                n_probes=n_probes,
+                n_probes=0 if measured is None else measured.n_probes,
                 n_centers=0,
                 n_kernel_space=0,
                 n_components=self._width,

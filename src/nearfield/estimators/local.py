@@ -681,8 +681,9 @@ class LocalGPRegressor(LearntNoise):
         """Hold the model against the exact Gaussian process of all training data, at a sample of places.
 
         The exact process is solved by preconditioned conjugate gradients, whose residual bounds its own error: a
-        certificate, where `report_` is an estimate. It takes time for each place, and needs the short length scales
-        not to reach across too many pairs of points.
+        certificate, where `report_` is an estimate. Distances are of noisy observations and of the function, at the
+        fitted hyperparameters and at these places; nothing is proved of others. It takes time for each place, and needs
+        the short length scales not to reach across too many pairs of points.
 
         Parameters
         ----------
@@ -735,7 +736,7 @@ class LocalGPRegressor(LearntNoise):
 
         def predict(_: Floats) -> Any:
             mean, variance = self._moments(like(places, X))  # as the process has it, whatever the noise is like
-            return mean, self._std(variance, True)
+            return mean, self._std(variance, False)
 
         given = (predict, self.n_jobs, self._check_progress(), self._drift_columns(places), self._known_mean(places))
         certificate = certify(fitted, self._inner(places), *given)

@@ -20,7 +20,7 @@ from ..common import memory
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
-from . import graded
+from . import distance, graded
 from .choices import Candidate, Choice, Request, Trial
 from .depth import Depth, contributions_of, fit_cells
 from .ensemble import runs_of
@@ -28,7 +28,7 @@ from .gaps import MAX_COLUMNS
 from .measurements import Measurements
 from .neighbourhoods import TrainingSet, metrics_of
 from .plan import Plan, kernel_cost
-from .probes import Cell, ProbeNeighbourhood, kl_of_observations
+from .probes import Cell, ProbeNeighbourhood
 from .references import exactly, nothing_drawn, whitened
 from .thinning import NeighbourhoodSample
 
@@ -43,7 +43,8 @@ DEEPEST = 800
 STILL_TOLERATED = 10.0  # times the tolerance, of an estimate that is on the safe side
 PER_MODEL = 1e6  # operations worth of calls
 NEIGHBOURHOODS, PROBES = 48, 3  # among the data
-FEWER = 24  # neighbourhoods where only variances are asked for: these differ less from place to place than means do
+FEWER = 32  # neighbourhoods where only variances are asked for: these differ less from place to place than means do
+BESIDE_WHOLE = 128  # neighbourhoods in many columns, where those that tell most are few
 PLACES, FEWEST_NAMED = 128, 24  # elsewhere
 CELLS_AT_ONCE = 4  # in gaps, that a thread takes
 
@@ -141,13 +142,17 @@ class NearestNeighbourhood(ProbeNeighbourhood):
         n = min(candidate.plan.count, len(self.sample.X))
         return float(np.mean(cost(candidate.plan.kernel.n_scales, n, self._located(candidate).n_points)))
 
-    def divergence(self, candidate: Candidate, blended: bool = False) -> float:  # noqa: ARG002
+    def divergence(self, candidate: Candidate, blended: bool = False) -> Floats:  # noqa: ARG002
         """See `ProbeNeighbourhood`; as deep as the plan says."""
         if key_of(candidate) not in self.answers:
             ask([self], candidate, 0.0)
         mean, variance = self.answers[key_of(candidate)]
-        mean = self.mean if candidate.exact_mean else mean[:, : self.mean.shape[1]]
-        return float(np.mean(kl_of_observations(mean, variance, self.mean, self.variance, self.probe_noise)))
+        given = (self.reference, self.probe_noise, candidate.plan.kernel.variance)
+        kl = distance.divergences(
+            mean[:, : self.reference.mean.shape[1]], variance, *given, exact_mean=candidate.exact_mean
+        )
+        result: Floats = kl.mean(axis=1)
+        return result
 
     def asked_of_cells(self, candidate: Candidate) -> tuple[Floats, ...]:
         """Points (m, n, d), targets (m, n, k), noise (m, n) and places (m, 1, d) of the model of each probe's cell."""
@@ -208,6 +213,7 @@ class NumberSearch(Measurements):
         if len(named) >= FEWEST_NAMED:
             return self._neighbourhoods(named)
         n_probed = FEWER if self.request.exact_mean else NEIGHBOURHOODS
+        n_probed = n_probed if self.whole is None else min(BESIDE_WHOLE, len(self.probe_rows[group]))
         chosen = self.rng.choice(self.probe_rows[group], n_probed, replace=False)
         return self._neighbourhoods(self.data.X[chosen], chosen, self.probe_rows[group])
 
@@ -217,7 +223,7 @@ class NumberSearch(Measurements):
         at_once = max(CELLS_AT_ONCE * COUNTS[-1] // (candidate.plan.count or 1), 1)
         batches = memory.batches(len(new), at_once)
         thread_map(lambda batch: ask(new[batch], candidate, self.request.tolerance), batches, self.n_jobs)
-        return np.array([each.divergence(candidate, blended) for each in probed])
+        return np.stack([each.divergence(candidate, blended) for each in probed], axis=1)
 
     def search_gaps(self, candidate: Candidate) -> tuple[Candidate, Trial | None]:
         """See `Measurements`; cells are made to take more neighbours where that is not enough."""
@@ -364,34 +370,39 @@ class NumberSearch(Measurements):
         typical = data.typical_noise
         units = metrics_of(self.kernel) if d > MAX_COLUMNS else []
 
-        def draw(i: int) -> tuple[Floats, Floats, Integers]:
-            """Probes (m, d), their noise (m,) and the points around them."""
+        def draw(i: int) -> tuple[Floats, Floats, Integers, Integers]:
+            """Probes (m, d), their noise (m,), the points around them, and which rows the probes are, if any."""
             random = np.random.RandomState(seeds[i])
             around = data.tree.query(origins[i][None], k=size + PROBES, return_distance=False)[0]
             if len(units) > 1:
                 (more,) = data.neighbourhoods(origins[i][None], None, size + PROBES, self.kernel)
                 around = np.concatenate([around[: PROBES + 1], np.setdiff1d(more, around[: PROBES + 1])])
             if rows is None:
-                return origins[i : i + 1], np.array([typical]), around[:size]
+                return origins[i : i + 1], np.array([typical]), around[:size], around[:0]
             around = np.concatenate([rows[i : i + 1], around[around != rows[i]]])
             # Beside the point itself, a few of its near neighbours are set aside too.
             nearby = 1 + np.flatnonzero(may_be_probe[around[1 : 1 + min(100, size // 4)]])
             probes = np.append(0, random.permutation(nearby)[: PROBES - 1])
-            return data.X[around[probes]], data.noise[around[probes]], np.delete(around, probes)
+            return data.X[around[probes]], data.noise[around[probes]], np.delete(around, probes), around[probes]
 
         drawn = thread_map(draw, range(len(origins)), self.n_jobs)
-        ends = np.cumsum([0, *(len(places) for places, _, _ in drawn)])
-        locate = locator(self.kernel, data, np.concatenate([data.X[:0], *(places for places, _, _ in drawn)]))
+        ends = np.cumsum([0, *(len(each[0]) for each in drawn)])
+        locate = locator(self.kernel, data, np.concatenate([data.X[:0], *(each[0] for each in drawn)]))
 
         def solve(i: int) -> NearestNeighbourhood:
-            places, noise, near = drawn[i]
+            places, noise, near, own = drawn[i]
+            at = places - origins[i]
             sample = NeighbourhoodSample.of(data.X[near] - origins[i], data.y[near, :-1], data.noise[near])
-            answers = exactly(self.kernel, sample, places - origins[i], nothing_drawn, self.request.tolerance)[:2]
+            if self.whole is not None:
+                reference = self.whole.left_out(own) if len(own) else self.whole.at(places)
+            else:
+                complete = len(near) + len(own) == len(data.X)
+                reference, _ = exactly(self.kernel, sample, at, nothing_drawn, self.request.tolerance, complete)
             return NearestNeighbourhood(
                 sample,
-                places - origins[i],
+                at,
                 noise,
-                *answers,
+                reference,
                 np.zeros_like(places),
                 origin=origins[i],
                 own=slice(ends[i], ends[i + 1]),

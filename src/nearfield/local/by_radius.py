@@ -21,6 +21,7 @@ from ..features import taylor
 from ..kernels import Kernel
 from . import exact_budget
 from .choices import MEAN_PER_POINT, Candidate, Choice, Request, Trial, without_measuring
+from .distance import Distance
 from .expected import (
     DENSITY_WITHIN,
     DIGITS_AT_3,
@@ -55,7 +56,7 @@ BEYOND = 2.0  # times the cost of an exact mean, which it takes less time than
 ROOM, MORE_ROOM = 1.5, 2.25  # length scales, from the radius tried first to the end of the neighbourhoods of probes
 LEAST, MOST = 12, 48  # neighbourhoods that choose; the figure is from up to twice as many
 DRAWN = 4  # draws of the process that are targets, beside those there are
-GAPS, OUTLYING_PROBES = 24, 12  # places in gaps that are measured, and points far from all others
+GAPS, OUTLYING_PROBES = 48, 12  # places in gaps that are measured, and points far from all others
 LACK = 1e-4  # share of a long scale's variance that its features may lack at the end of the neighbourhood
 
 
@@ -160,7 +161,13 @@ class RadiusSearch(Measurements):
     def _neighbourhoods(self, rows: Integers, n: int) -> list[ProbeNeighbourhood]:
         """Neighbourhoods of `n` of the rows."""
         given = (self.kernel, self.data, rows, self.radius, n, self.n_jobs, self.rng)
-        further = {"tolerance": self.request.tolerance, "n_drawn": self.n_drawn, "onto": self.request.onto}
+        further: dict[str, Any] = {
+            "tolerance": self.request.tolerance,
+            "n_drawn": self.n_drawn,
+            "onto": self.request.onto,
+        }
+        if self.whole is not None:
+            further["whole"] = self.whole
         return self.make(*given, **further)
 
     def _sizes(self, radius: float | None = None) -> Floats:
@@ -180,7 +187,7 @@ class RadiusSearch(Measurements):
         n_jobs = 1 if candidate.plan.is_quick else self.n_jobs
         batches = memory.batches(len(probed), -(-len(probed) // n_threads(n_jobs)))
         given = (candidate, blended, self.request.tolerance)
-        return np.concatenate(thread_map(lambda batch: divergences(probed[batch], *given), batches, n_jobs))
+        return np.concatenate(thread_map(lambda batch: divergences(probed[batch], *given), batches, n_jobs), axis=1)
 
     # ---- candidates ----------------------------------------------------------------------------------------------
 
@@ -295,11 +302,16 @@ class RadiusSearch(Measurements):
         share, outlying = self.outlying(candidate) if self.meets(trial) else (0.0, None)
         if outlying is None:
             return trial
-        # Half of the tolerance is for them.
-        divergence, error = (2 * share * value for value in (outlying.divergence, outlying.error))
-        if divergence + self.n_errors * error > trial.divergence + self.n_errors * trial.error:
-            self.trials[-1] = trial = replace(trial, divergence=divergence, error=error)
+        half = Distance().plus(outlying.distance, 2 * share)  # half of the tolerance is for them
+        if half.binding.upper > trial.distance.binding.upper:
+            self.trials[-1] = trial = replace(trial, distance=half)
         return trial
+
+    def meets(self, trial: Trial) -> bool:
+        """See `Measurements`; probes in gaps both choose and tell, and so the bounds have to hold."""
+        if self.probed is self._probed_in_gaps:
+            return trial.distance.within(self.gap_share * self.request.tolerance)
+        return super().meets(trial)
 
     def outlying(self, candidate: Candidate, gaps: Trial | None = None) -> tuple[float, Trial | None]:
         """See `Measurements`."""
@@ -352,8 +364,7 @@ class RadiusSearch(Measurements):
 
     def _gap_places(self) -> Floats:
         """Some places in gaps of the data, (m, d); none where they cannot be known."""
-        n = GAPS // 2 if self.request.exact_mean and self.request.places is None else GAPS
-        return self.places.in_gaps(n, self.rng) if self.make is make_neighbourhoods else self.data.X[:0]
+        return self.places.in_gaps(GAPS, self.rng) if self.make is make_neighbourhoods else self.data.X[:0]
 
     def _around_outlying(self) -> list[ProbeNeighbourhood]:
         """Neighbourhoods of points that are far from all others."""
@@ -412,6 +423,7 @@ class RadiusSearch(Measurements):
         assert radius is not None
         for ratio, larger, richness in (
             (0.7, 0.0, 1.1),
+            (0.6, 0.0, 1.0),
             (0.6, 0.25, 0.9),
             (0.5, 0.0, 0.9),
         ):

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .. import metrics
 from ..common.arrays import as_doubles, side_by_side
 from ..common.budget import Progress
 from ..common.types import Booleans, Floats
@@ -18,6 +17,7 @@ from ..kernels import Kernel
 from ..kernels.families import FINE
 from ..solvers.conjugate_gradients import mean_error_bound, quadratic_error_bound
 from ..solvers.drift import Coefficients
+from . import distance
 from .fit import FittedLocal
 from .global_part import rows_of, split
 from .iteration import MOST_PAIRS, System
@@ -48,6 +48,10 @@ class Certificate:
         KL(model || exact) of an observation at each place, mean over targets, in nats.
     divergence : float
         Their mean.
+    divergences_of_function : ndarray of shape (p,)
+        The same of the function without noise, whose variance counts as 1e-6 of the signal variance at least.
+    divergence_of_function : float
+        Their mean.
     n_iterations : int
     converged : bool
         Whether the iteration ended by itself; where not, the bounds say what it reached.
@@ -61,6 +65,8 @@ class Certificate:
     std_bound: Floats = field(repr=False)
     divergences: Floats = field(repr=False)
     divergence: float
+    divergences_of_function: Floats = field(repr=False)
+    divergence_of_function: float
     n_iterations: int
     converged: bool
     seconds: float
@@ -70,12 +76,17 @@ class Certificate:
         """One for several targets, from those of each at the same places."""
         names = ("mean", "std", "mean_bound", "std_bound")
         beside = {name: side_by_side([getattr(each, name) for each in answers]) for name in names}
-        divergences = np.mean([each.divergences for each in answers], axis=0)
+        divergences, of_function = (
+            np.mean([getattr(each, name) for each in answers], axis=0)
+            for name in ("divergences", "divergences_of_function")
+        )
         return replace(
             answers[0],
             **beside,
             divergences=divergences,
             divergence=float(np.mean(divergences)),
+            divergences_of_function=of_function,
+            divergence_of_function=float(np.mean(of_function)),
             n_iterations=max(each.n_iterations for each in answers),
             converged=all(each.converged for each in answers),
             seconds=sum(each.seconds for each in answers),
@@ -85,9 +96,10 @@ class Certificate:
         p = len(self.X)
         bound = float(np.max(self.mean_bound.reshape(p, -1) / self.std.reshape(p, -1)))
         return (
-            f"{self.divergence:.1e} nats of KL per test point from the exact Gaussian process, at {len(self.X)} places "
-            f"(the largest {self.divergences.max():.1e}); the exact process is known there to {bound:.0e} of a "
-            f"standard deviation, by {self.n_iterations} iterations in {self.seconds:.1f} s"
+            f"{self.divergence:.1e} nats of KL per test point from the exact Gaussian process for noisy observations, "
+            f"and {self.divergence_of_function:.1e} for the function, at {len(self.X)} places (the largest "
+            f"{self.divergences.max():.1e} and {self.divergences_of_function.max():.1e}); the exact process is known "
+            f"there to {bound:.0e} of a standard deviation, by {self.n_iterations} iterations in {self.seconds:.1f} s"
             + ("" if self.converged else ", which did not converge")
         )
 
@@ -164,7 +176,7 @@ def certify(
 ) -> Certificate:
     """The exact process at places (p, d) in the units of the data, and how far from it a fitted model is.
 
-    `predict` gives the model's means and standard deviations of observations there, (p,) or (p, k). With a drift,
+    `predict` gives the model's means and standard deviations of the function there, (p,) or (p, k). With a drift,
     `columns` are those of the places, and `known` (p, k) is what was taken out of the targets. Bounds take its
     coefficients, which come from the same iteration, for exact.
     """
@@ -185,13 +197,14 @@ def certify(
     variance = latent + fitted.learned.noise_variance
     model_mean, model_std = (as_doubles(values) for values in predict(X))
     std = np.sqrt(variance)
-    divergences = metrics.kl_divergence(
+    noise = fitted.learned.noise_variance
+    divergences, of_function = distance.divergences(
         model_mean.reshape(mean.shape),
-        model_std.reshape(mean.shape) ** 2,
-        mean,
-        np.repeat(variance[:, None], mean.shape[1], axis=1),
+        model_std.reshape(len(X), -1)[:, 0] ** 2,
+        distance.Reference(mean, latent, np.zeros(len(X))),
+        np.full(len(X), noise),
+        fitted.frame.kernel.variance,
     )
-    divergences = np.asarray(divergences).reshape(len(X), -1).mean(axis=1)
     result = Certificate(
         X,
         mean.reshape(model_mean.shape),
@@ -200,6 +213,8 @@ def certify(
         std - np.sqrt(np.clip(variance - answers.variance_bound, 0.0, None)),
         divergences,
         float(divergences.mean()),
+        of_function,
+        float(of_function.mean()),
         answers.n_iterations,
         bool(answers.converged.all()),
         time.perf_counter() - start,

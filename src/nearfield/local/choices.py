@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from ..common.budget import USUAL, Budget
 from ..common.types import Floats
 from ..kernels import Kernel
 from .depth import Depth
+from .distance import Distance
 from .features import LocalFeatures
 from .plan import USUAL_SIDES, Plan
 
@@ -60,21 +61,28 @@ class Trial:
     Attributes
     ----------
     candidate : Candidate
-    divergence : float
-        Mean over the neighbourhoods of the probes, in nats per test point.
-    error : float
-        Its standard error.
+    distance : Distance
+        Means over the neighbourhoods of the probes, in nats per test point.
     cost : float
         Estimated operations for all centres and as many test points as training points.
     largest : float
-        Largest mean over the neighbourhood of a probe.
+        Largest mean over the neighbourhood of a probe, of observations.
     """
 
     candidate: Candidate
-    divergence: float
-    error: float
+    distance: Distance
     cost: float
     largest: float
+
+    @property
+    def divergence(self) -> float:
+        """What is held against the tolerance: of observations or of the function; see `Distance.binding`."""
+        return self.distance.binding.mean
+
+    @property
+    def error(self) -> float:
+        """Its standard error."""
+        return self.distance.binding.error
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,40 +92,53 @@ class Choice:
     Attributes
     ----------
     candidate : Candidate
-    divergence, error : float
-        Measured at probes that had no part in the choice; 0 where the exact process was chosen.
+    near_data : Distance or None
+        Measured at probes that had no part in the choice; 0 where the exact process was chosen, None where everything
+        was given.
     met : bool
         Whether the tolerance is met.
     reason : str
     trials : tuple of Trial
     n_probes : int
-        Of those that `divergence` is from.
+        Of those that `near_data` is from.
     gaps : Trial or None
         The same in gaps of the data; None where there are none, or they are not known.
     largest : float
-        Largest divergence around a probe, gaps included.
-    of_mean : float
-        What an exact mean is off by, which the probes do not see.
-    of_kernel : float
-        What Gaussians in the place of another kernel are off by, which they do not see either.
+        Largest divergence around a probe, gaps included, of observations.
+    verified : bool
+        Whether the probes were held against the exact process, or in up to three columns and for streams against
+        neighbourhoods whose own error is bounded. Where not, the tolerance does not count as met.
+    inverse_variance : float
+        Mean of the inverse variance of the function at the probes, by which errors of the mean weigh.
+    left : tuple of Distance
+        What an exact mean is off by, and Gaussians in the place of another kernel, which the probes do not see.
     """
 
     candidate: Candidate
-    divergence: float
-    error: float
+    near_data: Distance | None
     met: bool
     reason: str
     trials: tuple[Trial, ...] = ()
     n_probes: int = 0
     gaps: Trial | None = None
     largest: float = 0.0
-    of_mean: float = 0.0
-    of_kernel: float = 0.0
+    verified: bool = True
+    inverse_variance: float = 0.0
+    left: tuple[Distance, ...] = ()
 
     @property
-    def whole_divergence(self) -> float:
-        """The larger of what was measured among the data and in gaps, and what mean and kernel are off by."""
-        return self.of_mean + self.of_kernel + max(self.divergence, 0.0 if self.gaps is None else self.gaps.divergence)
+    def distance(self) -> Distance | None:
+        """The larger of what was measured among the data and in gaps, and what is left besides."""
+        if self.near_data is None:
+            return None
+        largest = self.near_data.larger(None if self.gaps is None else self.gaps.distance)
+        return reduce(Distance.plus, self.left, largest)
+
+    def leaving(self, left: Distance, tolerance: float) -> Choice:
+        """The choice where something is left that the probes do not see."""
+        choice = replace(self, left=(*self.left, left))
+        assert choice.distance is not None
+        return replace(choice, met=self.met and choice.distance.within(tolerance))
 
 
 class Speeds(NamedTuple):
@@ -189,13 +210,13 @@ class Request:
 
 def without_measuring(kernel: Kernel, n: int) -> Choice:
     """The exact process for data so few that it is affordable."""
-    return Choice(exact(kernel), 0.0, 0.0, True, f"{n} points are few enough for the exact Gaussian process")
+    return Choice(exact(kernel), Distance(), True, f"{n} points are few enough for the exact Gaussian process")
 
 
 def as_a_last_resort(kernel: Kernel, choice: Choice) -> Choice:
     """The exact process, where nothing that was tried meets the tolerance."""
     why = "nothing cheaper meets the tolerance"
-    return Choice(exact(kernel), 0.0, 0.0, True, why, choice.trials, choice.n_probes)
+    return Choice(exact(kernel), Distance(), True, why, choice.trials, choice.n_probes)
 
 
 def exact(kernel: Kernel) -> Candidate:

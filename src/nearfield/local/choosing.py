@@ -66,12 +66,12 @@ def choose(
             return choice
         # Where space is wide and the scale is long, neither a few features nor all points within reach may do. What
         # the nearest would do is not easy to tell there either, since much of what matters is far away.
-        if len(data.X) <= exact_budget.affordable_up_to(asked.budget.seconds) and not exact_mean:
+        if len(data.X) <= exact_budget.answers_up_to(asked.budget.seconds) and not exact_mean:
             return choices.as_a_last_resort(kernel, choice)
         if asked.budget.is_over:
             return choice
         nearest = by_number.choose(*given, kept)
-        return nearest if nearest.divergence < choice.divergence else choice
+        return min(nearest, choice, key=_binding)
     if streamed:
         raise ValueError(
             "The 'n_scales' parameter of LocalGPRegressor must be 1 with a source, or spacing, radius and features "
@@ -102,7 +102,7 @@ def as_given(
             "the radius from every centre are not used. A radius of twice the spacing is usual."
         )
     candidate = Candidate(request.spacing if request.spacing is not None else np.inf, plan, label)
-    return Choice(candidate, np.nan, np.nan, True, "spacing, radius and features were given")
+    return Choice(candidate, None, True, "spacing, radius and features were given")
 
 
 def _relative_positions(request: LocalRequest, data: TrainingSet, rng: np.random.RandomState) -> Floats:
@@ -115,3 +115,8 @@ def _relative_positions(request: LocalRequest, data: TrainingSet, rng: np.random
     centers = data.X[rng.choice(len(data.X), min(len(data.X), SAMPLED_CENTERS), replace=False)]
     neighbourhoods = data.neighbourhoods(centers, request.radius)
     return np.concatenate([data.X[rows] - center for center, rows in zip(centers, neighbourhoods, strict=True)])
+
+
+def _binding(choice: Choice) -> float:
+    """What a choice has to be held against the tolerance."""
+    return np.inf if choice.distance is None else choice.distance.binding.mean

@@ -18,6 +18,9 @@ from .gaps import MAX_COLUMNS
 class ExactSettings:
     """When the exact process is taken. Operations are multiplications and additions counted as one each."""
 
+    may_answer: bool = True
+    """Whether the exact process may be the answer at all: measurements of approximations switch it off."""
+
     local_operations: float = 8e9
     """What choosing a local approximation costs at least: below it, at 1500 rows, the exact process is quicker
     (`benchmarks/exact.py`)."""
@@ -52,9 +55,16 @@ def is_preferred(n: float, n_columns: int, time_budget: float) -> bool:
     In up to three columns, that is where it is quicker than choosing a local approximation. In more columns nothing
     local is cheap, and the exact process is taken wherever it is affordable.
     """
+    if not SETTINGS.may_answer:
+        return False
     if exact_cost(n) <= SETTINGS.local_operations:
         return 8.0 * n**2 <= memory.budget()
     return n_columns > MAX_COLUMNS and n <= affordable_up_to(time_budget)
+
+
+def answers_up_to(time_budget: float) -> int:
+    """Largest number of rows whose answer the exact process may be; see `affordable_up_to`."""
+    return affordable_up_to(time_budget) if SETTINGS.may_answer else 0
 
 
 def affordable_up_to(time_budget: float) -> int:

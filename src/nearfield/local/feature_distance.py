@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
 
-from .. import metrics
 from ..common.threads import thread_map
 from ..common.types import Floats
 from ..kernels import Kernel
-from ..solvers.kernel_space import KernelSpace
+from . import distance, exact_budget
+from .distance import Distance, Reference
 from .frame import Noise
+from .gaps import MAX_COLUMNS
+from .references import exactly, nothing_drawn
+from .thinning import NeighbourhoodSample
 
 N_PROBES = 64
 NEAREST = 600  # points that tell what the exact process says at one of them
+SECONDS = 1.0  # of `exact_budget`, that the exact process may be solved in beyond three columns
+
+
+class Measured(NamedTuple):
+    """A distance, at how many probes, and whether the reference is the exact process, or as good."""
+
+    distance: Distance
+    n_probes: int
+    verified: bool
 
 
 def measure(
@@ -26,8 +39,11 @@ def measure(
     predict: Callable[[Floats], tuple[Floats, Floats]],
     rng: np.random.RandomState,
     n_jobs: int | None,
-) -> tuple[float, float, int]:
-    """Mean KL from the exact process at training points, its standard error, and at how many.
+) -> Measured:
+    """Distance from the exact process at training points.
+
+    In up to three columns the reference is that of the nearest points, whose own error is added. Beyond, it is that of
+    all, where that takes little time, and else it is not verified.
 
     Parameters
     ----------
@@ -36,25 +52,27 @@ def measure(
     predict : callable
         From points (m, d) to the model's means (m, k), less the mean of the targets, and latent variances (m,).
     """
-    n = len(X)
+    n, d = X.shape
     probes = X[rng.choice(n, min(n, N_PROBES), replace=False)]
     noise = np.maximum(noise, Noise.of(float(noise.max()), kernel).floor)
-    typical = float(np.median(noise))
-    if n <= NEAREST:
-        mean, variance = KernelSpace.from_points(kernel, X, y, noise).mean_and_variance(probes)
+    is_affordable = d > MAX_COLUMNS and n <= exact_budget.affordable_up_to(SECONDS)
+
+    def answer(rows: np.ndarray | slice, places: Floats) -> Reference:
+        origin = places[0]
+        sample = NeighbourhoodSample.of(X[rows] - origin, y[rows], noise[rows])
+        complete = len(sample.X) == n
+        return exactly(kernel, sample, places - origin, nothing_drawn, 0.0, complete)[0]
+
+    if n <= NEAREST or is_affordable:
+        reference = answer(slice(None), probes)
     else:
         unit = kernel.length_scales[0]
         near = cKDTree(X / unit).query(probes / unit, NEAREST)[1]
-
-        def answer(i: int) -> tuple[Floats, Floats]:
-            rows = near[i]
-            model = KernelSpace.from_points(kernel, X[rows], y[rows], noise[rows])
-            return model.mean_and_variance(probes[i : i + 1])
-
-        answers = thread_map(answer, range(len(probes)), n_jobs)
-        mean, variance = (np.concatenate(parts) for parts in zip(*answers, strict=True))
-    model_mean, model_variance = predict(probes)
-    asked, exact = (np.repeat(v[:, None] + typical, y.shape[1], axis=1) for v in (model_variance, variance))
-    values = np.asarray(metrics.kl_divergence(model_mean, asked, mean, exact)).reshape(len(probes), -1).mean(axis=1)
-    error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
-    return float(values.mean()), error, len(values)
+        answers = thread_map(lambda i: answer(near[i], probes[i : i + 1]), range(len(probes)), n_jobs)
+        reference = Reference(
+            *(np.concatenate([getattr(each, name) for each in answers]) for name in ("mean", "variance", "excess"))
+        )
+    typical = np.full(len(probes), float(np.median(noise)))
+    values = distance.divergences(*predict(probes), reference, typical, kernel.variance)
+    verified = n <= NEAREST or d <= MAX_COLUMNS or is_affordable
+    return Measured(Distance.of(values), len(probes), verified)

@@ -23,6 +23,7 @@ from ..solvers.drift import Coefficients
 from . import choices, exact_budget, graded, mixture
 from .centers import Placement
 from .choices import Candidate, Choice, exact
+from .distance import SETTINGS, Distance
 from .drift import find_coefficients
 from .engine import Engine, RaggedEngine
 from .frame import Frame
@@ -239,6 +240,9 @@ class FittedLocal:
             exact_mean=False,
             divergence=None,
             divergence_error=None,
+            divergence_upper=None,
+            divergence_of_function=None,
+            divergence_of_function_upper=None,
             divergence_near_data=None,
             divergence_in_gaps=None,
             divergence_largest=None,
@@ -384,7 +388,7 @@ def _approximation(
     data: TrainingData, request: LocalRequest, learned: Learned, frame: Frame, rng: Random, clock: Clock
 ) -> _Chosen:
     """The cheapest approximation that is close enough, or the exact process where none is and it is affordable."""
-    framed, of_kernel = data.in_frame(frame), 0.0
+    framed, of_kernel = data.in_frame(frame), Distance()
     samples = framed.for_mixtures if learned.kernel.family != "gaussian" and request.is_free else None
     if samples is not None:
         frame, of_kernel = mixture.refined(learned.kernel, frame, samples, request.tolerance, not data.n_drift)
@@ -404,16 +408,15 @@ def _approximation(
         if exact_mean is not None:
             choice = framed.choose(request, rng, exact_mean=True)
             clock.lap("tuning of variances")
-    if exact_mean is not None:
-        choice = replace(choice, of_mean=exact_mean.divergence)
-    choice = replace(choice, of_kernel=of_kernel)
-    if choice.of_mean + choice.of_kernel > 0:
-        choice = replace(choice, met=choice.met and choice.whole_divergence <= request.tolerance)
-    affordable = exact_budget.affordable_up_to(request.budget.seconds)
+    if choice.near_data is not None:
+        if exact_mean is not None:
+            choice = choice.leaving(exact_mean.distance(choice.inverse_variance), request.tolerance)
+        choice = choice.leaving(of_kernel, request.tolerance)
+    affordable = exact_budget.answers_up_to(request.budget.seconds)
     if not choice.met and request.is_free and framed.n_in_memory <= affordable:
         choice = choices.as_a_last_resort(frame.kernel, choice)
-    if request.progress is not None and choice.trials:
-        request.progress("tuning", 1.0, choice.divergence)
+    if request.progress is not None and choice.trials and choice.distance is not None:
+        request.progress("tuning", 1.0, choice.distance.binding.mean)
     if not (request.is_free and choice.candidate.plan.is_exact):
         return _Chosen(frame, framed, choice, exact_mean)
     return _exactly(data, learned, frame, choice)
@@ -422,28 +425,44 @@ def _approximation(
 def _exactly(data: TrainingData, learned: Learned, frame: Frame, choice: Choice) -> _Chosen:
     """The exact process, with the kernel itself where a mixture of Gaussians stood for it."""
     frame = frame.with_kernel(learned.kernel)
-    choice = replace(choice, candidate=exact(frame.kernel), of_mean=0.0, of_kernel=0.0)
+    choice = replace(choice, candidate=exact(frame.kernel), left=())
     return _Chosen(frame, data.in_frame(frame), choice)
 
 
 def _is_measured(request: LocalRequest, choice: Choice, covered: float) -> bool:
-    return not np.isnan(choice.divergence) and (covered == 1 or request.open_centers)
+    return choice.near_data is not None and (covered == 1 or request.open_centers)
 
 
 def _warn(request: LocalRequest, choice: Choice, covered: float, n: float) -> None:
     """Warn where the distance from the exact process is not known or too large."""
-    if not np.isnan(choice.divergence) and not _is_measured(request, choice, covered):
+    if choice.distance is not None and not _is_measured(request, choice, covered):
         warn(
             f"{1 - covered:.2g} of the samples are farther from all centres than the measurements assume, and "
             "open_centers=False opens none for them: how far the model is from the exact Gaussian process is not "
             "known. More centres, or open_centers=True, would tell."
         )
-    elif not choice.met:
-        warn(
-            f"tolerance={request.tolerance:g} could not be met: {choice.whole_divergence:.1e} nats of KL per test "
-            f"point from the exact Gaussian process were reached{_limit(request, n)}. A larger tolerance accepts it; "
-            "radius, spacing and features can be set by hand."
+    elif not choice.met and choice.distance is not None:
+        warn(_why_not_met(request, choice, choice.distance, n))
+
+
+def _why_not_met(request: LocalRequest, choice: Choice, distance: Distance, n: float) -> str:
+    """In words, why the tolerance does not count as met, and what to do."""
+    observations, function = distance.observations, distance.function
+    if not choice.verified:
+        return (
+            f"How far predictions are from the exact Gaussian process is not verified{_limit(request, n)}: beside "
+            f"larger neighbourhoods they are {observations.mean:.1e} nats of KL per test point from it, but with so "
+            "many columns these are not the exact process. A larger time_budget and memory_budget, or fewer rows, "
+            "allow the exact process; certify(X) tells the distance at some places."
         )
+    limit = SETTINGS.function_ratio * request.tolerance
+    return (
+        f"tolerance={request.tolerance:g} could not be met{_limit(request, n)}: predictions are "
+        f"{observations.mean:.1e} nats of KL per test point from the exact Gaussian process as noisy observations "
+        f"(at most {observations.upper:.1e} with 95 % confidence), and {function.mean:.1e} as values of the function "
+        f"without noise (at most {function.upper:.1e}, where {limit:g} is the limit). A larger tolerance accepts "
+        "that; radius, spacing and features can be set by hand."
+    )
 
 
 def _limit(request: LocalRequest, n: float) -> str:
@@ -468,6 +487,7 @@ def _report(
 ) -> Report:
     plan, kernel = predictor.plan, learned.kernel
     is_measured = _is_measured(request, choice, covered)
+    distance = choice.distance if is_measured else None
     length_scale, signal_variance = kernel.plain()
     hyperparameters: dict[str, Any] = {
         "length_scale": length_scale,
@@ -484,10 +504,14 @@ def _report(
         n_features=n_features,
         method="the exact Gaussian process" if plan.is_exact else choice.candidate.label,
         reason=choice.reason,
-        divergence=choice.whole_divergence if is_measured else None,
-        divergence_error=choice.error if is_measured else None,
-        divergence_near_data=choice.divergence if is_measured else None,
-        divergence_in_gaps=choice.gaps.divergence if is_measured and choice.gaps is not None else None,
+        divergence=None if distance is None else distance.observations.mean,
+        divergence_error=None if distance is None else distance.observations.error,
+        divergence_upper=None if distance is None else distance.observations.upper,
+        divergence_of_function=None if distance is None else distance.function.mean,
+        divergence_of_function_upper=None if distance is None else distance.function.upper,
+        divergence_near_data=choice.near_data.observations.mean if is_measured and choice.near_data else None,
+        divergence_in_gaps=choice.gaps.distance.observations.mean if is_measured and choice.gaps is not None else None,
+        verified=choice.verified,
         divergence_largest=choice.largest if is_measured else None,
         tolerance=request.tolerance if is_measured else None,
         tolerance_met=choice.met if is_measured else None,
@@ -505,5 +529,5 @@ def _report(
         seconds=clock.laps,
         model_bytes=predictor.n_bytes,
         served=covered,
-        trials=tuple((t.candidate.label, t.divergence, t.cost) for t in choice.trials),
+        trials=tuple((t.candidate.label, t.distance.observations.mean, t.cost) for t in choice.trials),
     )

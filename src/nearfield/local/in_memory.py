@@ -178,7 +178,7 @@ class FramedArrays:
 
     def choose(self, request: LocalRequest, rng: np.random.RandomState, exact_mean: bool) -> Choice:
         """See `FramedData`."""
-        few = len(self.data.X) <= exact_budget.affordable_up_to(request.budget.seconds)
+        few = len(self.data.X) <= exact_budget.answers_up_to(request.budget.seconds)
         limit_of = no_limit
         if (
             not exact_mean
@@ -196,7 +196,7 @@ class FramedArrays:
             request = replace(request, onto=self.frame.in_length_scales(request.onto))
         given = (request, self.kernel, left, rng, exact_mean, limit_of, places, self._probes, self.speeds)
         choice = choosing.choose(*given, n_sides=n_sides)
-        is_doubtful = choice.divergence + choice.error > request.tolerance
+        is_doubtful = choice.distance is not None and not choice.distance.within(request.tolerance)
         may_be_exact = not exact_mean and request.is_free and self._can_afford_mean(request)
         if is_doubtful and may_be_exact and self.kernel.n_scales > 1 and len(left.X) < MANY:
             return replace(choice, met=False)  # an exact mean takes little longer, and settles it

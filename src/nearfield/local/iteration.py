@@ -32,6 +32,7 @@ from ..solvers.products import Product, cost_of_pair, kernel_product, kernel_sum
 from . import exact_budget
 from .block_inverse import BlockInverse
 from .choices import MEAN_PER_POINT
+from .distance import Distance, Figure
 from .global_part import GlobalPart, rows_of
 from .neighbourhoods import TrainingSet
 from .whitening import make_blocks
@@ -165,6 +166,15 @@ class System:
             )
         return solution
 
+    def error_of_mean(self, B: Floats, x: Floats) -> Floats:
+        """What is left of the error of means at the data, about, for solutions `x` (n, r) of right-hand sides `B`.
+
+        That is the covariance times the error of `x`, which is about the approximate inverse times its residual.
+        """
+        left = self.precondition(B - self.product(x))
+        result: Floats = self.product(left) - self.noise[:, None] * left
+        return result
+
     def attempt(self, B: Floats, tolerance: float | Floats, progress: Progress | None = None) -> Solution:
         """The same as far as iterations get, for those who look at the residuals that are left."""
         return self._solution(B, tolerance, progress, all_or_nothing=False)
@@ -223,7 +233,10 @@ class ExactMean:
     solved_signs : ndarray of shape (n, N_SIGNS) or None
         The inverse times `signs(n)`.
     divergence : float
-        Mean KL that is due to where the iteration stopped, at most; 0 where it is not known.
+        Mean KL of observations that is due to where the iteration stopped, at most; 0 where it is not known.
+    mean_square : float
+        Mean square of what is left of the error of the mean at the data, as the preconditioner has it: the function's
+        divergence is half of it over the variance of the function.
     """
 
     kernel: Kernel
@@ -234,6 +247,7 @@ class ExactMean:
     n_jobs: int | None = None
     solved_signs: Floats | None = None
     divergence: float = 0.0
+    mean_square: float = 0.0
 
     @classmethod
     def of(
@@ -249,6 +263,11 @@ class ExactMean:
         features = () if part is None else part.features
         long_weights = rows_of(features, X, n_jobs).T @ weights if features else np.empty((0, weights.shape[1]))
         return cls(kernel, X, weights, features, long_weights, n_jobs, solved_signs)
+
+    def distance(self, inverse_variance: float) -> Distance:
+        """What is left by where the iteration stopped, for a mean of the inverse variance of the function."""
+        function = 0.5 * self.mean_square * inverse_variance
+        return Distance(*(Figure(nats, 0.0, nats) for nats in (self.divergence, function)))
 
     def left_out_variances(self, variances: Floats, rows: Integers) -> Floats:
         """Variances (m,) of left-out residuals of rows (m,), from approximate ones (m,), which are right on average.
@@ -367,4 +386,7 @@ def solve_mean(
         return None
     weights, solved_signs = solution.x[:, :k], solution.x[:, k:] if with_signs else None
     divergence = divergence_of_mean(solution.residual_norms[:n_targets], data.noise)
-    return ExactMean(kernel, data.X, weights, features, system.Phi.T @ weights, n_jobs, solved_signs, divergence)
+    mean_square = float(np.mean(system.error_of_mean(right[:, :n_targets], solution.x[:, :n_targets]) ** 2))
+    return ExactMean(
+        kernel, data.X, weights, features, system.Phi.T @ weights, n_jobs, solved_signs, divergence, mean_square
+    )

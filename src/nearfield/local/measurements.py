@@ -16,15 +16,18 @@ import numpy as np
 from ..common.threads import thread_map
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
-from . import exact_budget
+from . import distance, exact_budget
 from .choices import CHEAPEST, CLOSEST, OUT_OF_TIME, Candidate, Choice, Request, Trial, exact
+from .distance import Distance, Reference
 from .exact_budget import exact_cost
-from .gaps import OUTLYING, Places
+from .gaps import MAX_COLUMNS, OUTLYING, Places
 from .neighbourhoods import MANY, TrainingSet
+from .references import WholeProcess
 
-CONFIRMED_SHARE = 0.8  # of the tolerance that a confirmed figure with its error may take up
 COSTED = 8  # neighbourhoods that tell what a candidate costs, which varies less than how close it is
 CONFIRMATIONS = 3  # sets of probes that a choice is held against, at most
+OPEN_SHARE = 0.5
+"""Share of the tolerance: a figure below it holds unless its probes are too few to tell, and one above it may not."""
 
 
 class _TimeIsUpError(Exception):
@@ -34,14 +37,23 @@ class _TimeIsUpError(Exception):
 class Probed(Protocol):
     """Where candidates are measured: around some probes."""
 
-    relative_error: float
+    @property
+    def relative_error(self) -> float:
+        """Share of a divergence that it may be off by, beside what the spread over neighbourhoods tells."""
+
+    @property
+    def reference(self) -> Reference:
+        """Answers at the probes that can be trusted."""
 
     @property
     def n_probes(self) -> int:
         """Number of probes."""
 
-    def divergence(self, candidate: Candidate, blended: bool = False) -> float:
-        """Mean KL of a candidate over the probes; where not `blended`, it may be larger, and is sooner known."""
+    def divergence(self, candidate: Candidate, blended: bool = False) -> Floats:
+        """Mean KL of a candidate over the probes, of observations and of the function.
+
+        Where not `blended`, it may be larger, and is sooner known.
+        """
 
     def cost(self, candidate: Candidate) -> float:
         """Operations of a candidate per training point."""
@@ -98,8 +110,32 @@ class Measurements:
         raise NotImplementedError
 
     def divergences(self, candidate: Candidate, probed: Sequence[Probed], blended: bool) -> Floats:
-        """Divergence of a candidate at each of the probed neighbourhoods; see `Probed`."""
-        return np.array(thread_map(lambda p: p.divergence(candidate, blended), probed, self.n_jobs))
+        """Divergences (2, m) of a candidate at the probed neighbourhoods; see `Probed`."""
+        return np.stack(thread_map(lambda p: p.divergence(candidate, blended), probed, self.n_jobs), axis=1)
+
+    def inverse_variance(self) -> float:
+        """Mean of the inverse variance of the function at the probes."""
+        variances = np.concatenate([each.reference.variance for each in self.confirming or self.probed])
+        return float(np.mean(1 / np.maximum(variances, distance.SETTINGS.least_variance * self.kernel.variance)))
+
+    @cached_property
+    def whole(self) -> WholeProcess | None:
+        """The exact process of all data as the reference, beyond three columns, where it is affordable."""
+        n, d = self.data.X.shape
+        if d <= MAX_COLUMNS or n < self.n_samples or n > exact_budget.affordable_up_to(self.request.budget.seconds):
+            return None
+        given = (self.kernel, self.data.X, self.data.y[:, :-1], self.data.noise)
+        return WholeProcess.of(*given, self.rng, self.n_drawn)
+
+    @property
+    def n_drawn(self) -> int:
+        """Draws of the process that are further targets."""
+        return 0
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether references can be trusted: beyond three columns, no neighbourhood of data in memory can."""
+        return self.data.X.shape[1] <= MAX_COLUMNS or len(self.data.X) < self.n_samples or self.whole is not None
 
     @cached_property
     def places(self) -> Places:
@@ -137,14 +173,13 @@ class Measurements:
         if self.request.exact_mean and not candidate.exact_mean:
             candidate = replace(candidate, exact_mean=True)
         values = self.divergences(candidate, probed, blended)
-        mean = float(values.mean())
-        error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
-        trial = Trial(
-            candidate, mean, float(np.hypot(error, probed[0].relative_error * mean)), cost, float(values.max())
-        )
+        found = Distance.of(values, probed[0].relative_error)
+        trial = Trial(candidate, found, cost, float(values[0].max()))
         self.trials.append(trial)
         if self.progress is not None:
-            self.progress("tuning", min(len(self.trials) / 10, 0.95), mean)  # how many there will be is not known
+            self.progress(
+                "tuning", min(len(self.trials) / 10, 0.95), trial.divergence
+            )  # how many there will be is not known
         return trial
 
     def meets(self, trial: Trial) -> bool:
@@ -167,14 +202,27 @@ class Measurements:
         except _TimeIsUpError:
             best = self.closest()
             assert best is not None
-            met = best.divergence <= self.request.tolerance
-            figures = (best.divergence, best.error, met, OUT_OF_TIME, tuple(self.trials))
-            return Choice(best.candidate, *figures, n_probes=_count(self.probed), largest=best.largest)
+            met = best.distance.within(self.request.tolerance)
+            return self._chosen(best, met, OUT_OF_TIME, _count(self.probed))
+
+    def _chosen(self, best: Trial, met: bool, reason: str, n_probes: int) -> Choice:
+        """A trial as the choice."""
+        return Choice(
+            best.candidate,
+            best.distance,
+            met and self.is_verified,
+            reason,
+            tuple(self.trials),
+            n_probes,
+            largest=best.largest,
+            verified=self.is_verified,
+            inverse_variance=self.inverse_variance(),
+        )
 
     def _choose(self, may_be_exact: bool) -> Choice:
         n = self.n_samples
         may_be_exact = may_be_exact and not self.request.exact_mean
-        may_be_exact = may_be_exact and n <= exact_budget.affordable_up_to(self.request.budget.seconds)
+        may_be_exact = may_be_exact and n <= exact_budget.answers_up_to(self.request.budget.seconds)
         may_be_exact = may_be_exact and exact_cost(n) <= self.request.limit
         best = self.search()
         n_probes = _count(self.probed)
@@ -184,56 +232,45 @@ class Measurements:
             return may_be_exact and not (sure and best is not None and best.cost < exact_cost(n))
 
         if best is not None and not sure and not may_be_exact and self.request.limit < np.inf:  # an exact mean will do
-            figures = (best.divergence, best.error, False, CLOSEST, tuple(self.trials), n_probes, None, best.largest)
-            return Choice(best.candidate, *figures)
+            return self._chosen(best, False, CLOSEST, n_probes)
         if best is not None and not exact_is_better():
             best, n_probes = self._confirmed(best)
             sure = self.holds(best)
         if exact_is_better():
             why = "it is the cheapest" if sure else "nothing cheaper meets the tolerance"
-            return Choice(exact(self.kernel), 0.0, 0.0, True, why, tuple(self.trials), n_probes)
+            return Choice(exact(self.kernel), Distance(), True, why, tuple(self.trials), n_probes)
         assert best is not None
         candidate, gaps = self.search_gaps(best.candidate)
         if candidate.plan is not best.candidate.plan:
             best = self._measure(candidate, self.confirming, self.cost(candidate), self.request.blend)
-        met = max(best.divergence, 0.0 if gaps is None else gaps.divergence) <= self.request.tolerance
-        divergence, error = best.divergence, best.error
         share, outlying = self.outlying(candidate, gaps)
         if outlying is not None:  # they may be most of the divergence, and too few to be met with among the probes
-            divergence += share * outlying.divergence
-            error = float(np.hypot(error, share * outlying.error))
+            best = replace(best, distance=best.distance.plus(outlying.distance, share))
         last = max(i for i, trial in enumerate(self.trials) if trial.candidate.plan is candidate.plan)
-        self.trials[last] = replace(self.trials[last], divergence=divergence, error=error)
-        return Choice(
-            candidate,
-            divergence,
-            error,
-            met and divergence <= self.request.tolerance,
-            CHEAPEST if sure else CLOSEST,
-            tuple(self.trials),
-            n_probes,
-            gaps,
-            max(best.largest, 0.0 if gaps is None else gaps.largest),
-        )
+        self.trials[last] = replace(self.trials[last], distance=best.distance)
+        met = best.distance.larger(None if gaps is None else gaps.distance).within(self.request.tolerance)
+        chosen = self._chosen(replace(best, candidate=candidate), met, CHEAPEST if sure else CLOSEST, n_probes)
+        return replace(chosen, gaps=gaps, largest=max(best.largest, 0.0 if gaps is None else gaps.largest))
 
     def holds(self, trial: Trial) -> bool:
-        """Whether a trial by probes that had no part in the choice meets the tolerance, with room for its error.
-
-        Most of the distance may come from few places, which the probes may have missed: so there is room for two
-        standard errors at least, and some more.
-        """
-        return trial.divergence + max(self.n_errors, 2.0) * trial.error <= CONFIRMED_SHARE * self.request.tolerance
+        """Whether a trial by probes that had no part in the choice keeps what is promised, as far as they can tell."""
+        return trial.distance.within(self.request.tolerance)
 
     def _confirmed(self, best: Trial) -> tuple[Trial, int]:
         """A choice measured at probes that had no part in it, and how many they are.
 
-        Where the figure does not hold, these probes join those that choose, among candidates that are dearer.
+        Where too few probes leave it open whether the figure holds, there are more. Where it does not hold, these
+        probes join those that choose, among candidates that are dearer.
         """
         fresh = self.make_probed(1)
         confirmed = self._measure(best.candidate, fresh, best.cost, self.request.blend)
         for group in range(2, CONFIRMATIONS + 1):
             if self.holds(confirmed) or not self.meets(best):
                 break
+            if confirmed.divergence <= OPEN_SHARE * self.request.tolerance:
+                fresh = [*fresh, *self.make_probed(group)]
+                confirmed = self._measure(best.candidate, fresh, best.cost, self.request.blend)
+                continue
             self.probed = [*self.probed, *fresh]
             dearer = self._dearer(best)
             if dearer is None:

@@ -12,6 +12,7 @@ from .. import metrics
 from ..common.types import Floats
 from ..kernels import Kernel
 from ..solvers.kernel_space import KernelSpace
+from .distance import SETTINGS, Distance, Figure
 from .frame import Frame
 from .neighbourhoods import TrainingSet
 
@@ -22,11 +23,11 @@ SHARE = 0.05  # of the tolerance, that a mixture may take up
 
 def refined(
     kernel: Kernel, frame: Frame, data: TrainingSet, tolerance: float, with_targets: bool
-) -> tuple[Frame, float]:
-    """Frame with a mixture that is close enough to `kernel`, and the divergence per test point that is left of it.
+) -> tuple[Frame, Distance]:
+    """Frame with a mixture that is close enough to `kernel`, and the distance per test point that is left of it.
 
     `kernel` is in the units of the data, and `data` in those of `frame`. `with_targets`, those of `data` are less their
-    mean, and the divergence is the larger of that for them and that expected of draws of the process.
+    mean, and the distance is the larger of that for them and that expected of draws of the process.
     """
     X, targets = frame.positions(data.X), data.y[:, : -1 if with_targets else 0]
     rng = np.random.RandomState(0)
@@ -36,10 +37,10 @@ def refined(
     ]
     for accuracy in ACCURACIES:
         expanded = kernel.expanded(accuracy)
-        divergence = float(np.mean([problem.divergences(expanded) for problem in problems], axis=0).max())
-        if divergence <= SHARE * tolerance:
+        found = np.mean([problem.divergences(expanded) for problem in problems], axis=0).max(axis=1)
+        if found[0] <= SHARE * tolerance and found[1] <= SHARE * SETTINGS.function_ratio * tolerance:
             break
-    return frame.with_kernel(expanded), divergence
+    return frame.with_kernel(expanded), Distance(*(Figure(nats, 0.0, nats) for nats in found.tolist()))
 
 
 class _Problem:
@@ -55,20 +56,25 @@ class _Problem:
         self.weights, self.variance = self._solved(kernel)
 
     def _solved(self, kernel: Kernel) -> tuple[Floats, float]:
-        """Weights (n,) of the targets in the mean, and the variance of an observation."""
+        """Weights (n,) of the targets in the mean, and the variance of the function."""
         cross = kernel(self.X, self.at)
         weights: Floats = KernelSpace.factorise(kernel, self.X, self.noise).solve(cross)
-        return weights[:, 0], kernel.variance - float(np.sum(cross * weights)) + self.noise_at
+        least = SETTINGS.least_variance * kernel.variance
+        return weights[:, 0], max(kernel.variance - float(np.sum(cross * weights)), least)
 
-    def divergences(self, kernel: Kernel) -> tuple[float, float]:
-        """Of the process with another kernel: expected of draws, and for the targets (0 where there are none)."""
+    def divergences(self, kernel: Kernel) -> Floats:
+        """Of the process with another kernel (2, 2): of observations and of the function.
+
+        Each is expected of draws, and for the targets (0 where there are none).
+        """
         weights, variance = self._solved(kernel)
         change = weights - self.weights
 
-        def mean_divergence(shifts: Floats) -> float:
+        def mean_divergence(shifts: Floats, noise: float) -> float:
             """Of normal distributions whose means are apart by `shifts` (k,); 0 where there are none."""
             ones = np.ones(len(shifts))
-            found = metrics.kl_divergence(shifts, variance * ones, 0 * ones, self.variance * ones)
+            found = metrics.kl_divergence(shifts, (variance + noise) * ones, 0 * ones, (self.variance + noise) * ones)
             return float(found.sum()) / max(len(shifts), 1)
 
-        return mean_divergence(np.sqrt([change @ self.K @ change])), mean_divergence(change @ self.y)
+        shifts = np.sqrt([change @ self.K @ change]), change @ self.y
+        return np.array([[mean_divergence(each, noise) for each in shifts] for noise in (self.noise_at, 0.0)])

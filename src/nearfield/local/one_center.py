@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -13,17 +14,18 @@ from ..features import maclaurin
 from ..kernels import Kernel
 from . import exact_budget
 from .choices import Candidate, Trial
+from .distance import Reference
 from .exact_budget import exact_cost
 from .features import LocalFeatures
-from .measurements import Measurements
+from .measurements import Measurements, Probed
 from .neighbourhoods import TrainingSet
 from .plan import Plan, feature_cost
-from .probes import ProbeNeighbourhood
-from .references import exactly
+from .probes import ProbeNeighbourhood, divergences_at_probes
+from .references import WholeProcess, exactly
 from .thinning import NeighbourhoodSample
 
 MACLAURIN_COLUMNS = (16, 32, 64, 128, 256, 512, 1024, 2048)
-SUBSET, SUBSET_PROBES = 3000, 100
+SUBSET, SUBSET_PROBES = 3000, 200
 EXTRAPOLATION_ERROR = 0.2  # share of a figure taken for its error where it is extrapolated from subsets
 
 
@@ -44,21 +46,36 @@ class NestedSubsets:
     subsets: list[ProbeNeighbourhood]
     n_samples: int
 
-    relative_error = EXTRAPOLATION_ERROR
+    @property
+    def relative_error(self) -> float:
+        """Share of a figure that it may be off by where it is extrapolated."""
+        return EXTRAPOLATION_ERROR if len(self.subsets[-1].sample.X) + self.n_probes < self.n_samples else 0.0
 
     @property
     def n_probes(self) -> int:
         """Number of probes."""
         return self.subsets[-1].n_probes
 
-    def divergence(self, candidate: Candidate, blended: bool = False) -> float:  # noqa: ARG002
-        """Mean KL(candidate || exact process) over the probes, extrapolated."""
-        values = [subset.divergence(candidate) for subset in self.subsets]
+    @property
+    def reference(self) -> Reference:
+        """Answers at the probes, by the larger subset."""
+        return self.subsets[-1].reference
+
+    def divergence(self, candidate: Candidate, blended: bool = False) -> Floats:  # noqa: ARG002
+        """Mean KL(candidate || exact process) over the probes, extrapolated, of observations and of the function."""
+        result: Floats = self.divergences(candidate).mean(axis=1)
+        return result
+
+    def divergences(self, candidate: Candidate) -> Floats:
+        """The same at each probe, (2, m)."""
+        at_probes = [divergences_at_probes([subset], candidate, False)[0] for subset in self.subsets]
+        values = np.array([each.mean(axis=1) for each in at_probes])
         sizes = [len(subset.sample.X) for subset in self.subsets]
-        growth = 0.0
-        if len(values) > 1 and min(values) > 0:
-            growth = float(np.clip(np.log(values[1] / values[0]) / np.log(sizes[1] / sizes[0]), 0.0, 1.0))
-        return float(values[-1] * (self.n_samples / sizes[-1]) ** growth)
+        growth = np.zeros(2)
+        if len(values) > 1 and values.min() > 0:
+            growth = np.clip(np.log(values[1] / values[0]) / np.log(sizes[1] / sizes[0]), 0.0, 2.0)
+        result: Floats = at_probes[-1] * ((self.n_samples / sizes[-1]) ** growth)[:, None]
+        return result
 
     def cost(self, candidate: Candidate) -> float:
         """Operations per training point, with as many test points as training points."""
@@ -71,10 +88,14 @@ class OneCenterSearch(Measurements):
 
     n_columns = 0  # measured last
 
-    def make_probed(self, group: int) -> list[NestedSubsets]:
+    def make_probed(self, group: int) -> list[Probed]:
         """See `Measurements`."""
-        subsets = make_subsets(self.kernel, self.data, self.probe_rows[group], self.rng)
+        subsets = make_subsets(self.kernel, self.data, self.probe_rows[group], self.rng, self.whole)
         return [NestedSubsets(subsets, self.n_samples)]
+
+    def divergences(self, candidate: Candidate, probed: Sequence[Any], blended: bool) -> Floats:  # noqa: ARG002
+        """See `Measurements`; each probe counts by itself."""
+        return np.concatenate([each.divergences(candidate) for each in probed], axis=1)
 
     def search(self) -> Trial | None:
         """See `Measurements`."""
@@ -113,11 +134,11 @@ class OneCenterSearch(Measurements):
 
 
 def make_subsets(
-    kernel: Kernel, data: TrainingSet, rows: Integers, rng: np.random.RandomState
+    kernel: Kernel, data: TrainingSet, rows: Integers, rng: np.random.RandomState, whole: WholeProcess | None = None
 ) -> list[ProbeNeighbourhood]:
-    """Nested random subsets of all data, with probes that are among the given rows."""
+    """Nested random subsets of all data, or the `whole` of them, with probes that are among the given rows."""
     n, d = data.X.shape
-    probes = rng.choice(rows, min(SUBSET_PROBES, len(rows)), replace=False)
+    probes = rng.choice(rows, min(SUBSET_PROBES, len(rows), n // 12 + 1), replace=False)
     rest = rng.permutation(np.setdiff1d(np.arange(n), probes))
     origin = data.X.mean(axis=0)
     directions = np.zeros((len(probes), d))
@@ -125,9 +146,13 @@ def make_subsets(
     def make(size: int) -> ProbeNeighbourhood:
         kept = rest[:size]
         sample = NeighbourhoodSample.of(data.X[kept] - origin, data.y[kept, :-1], data.noise[kept])
-        exact = partial(exactly, kernel, tolerance=0.0)
+        exact = partial(exactly, kernel, tolerance=0.0, complete=True)
         return ProbeNeighbourhood.solved(exact, sample, data.X[probes] - origin, data.noise[probes], directions)
 
+    if whole is not None:
+        sample = NeighbourhoodSample.of(data.X[rest] - origin, whole.y[rest], data.noise[rest])
+        given = (data.X[probes] - origin, data.noise[probes], whole.left_out(probes), directions)
+        return [make(min(SUBSET, len(rest) // 2)), ProbeNeighbourhood(sample, *given)]
     return [make(size) for size in (SUBSET // 2, SUBSET) if size < len(rest)] or [make(len(rest))]
 
 

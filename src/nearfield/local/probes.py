@@ -18,17 +18,17 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.utils.random import sample_without_replacement
 
-from .. import metrics
 from ..common.threads import thread_map
 from ..common.types import Booleans, Floats, Integers
 from ..kernels import Kernel
-from . import blending
+from . import blending, distance
 from .centers import Lattice, middles_of_boxes, sorted_groups
 from .choices import Candidate
+from .distance import Reference
 from .ensemble import runs_of
 from .neighbourhoods import TrainingSet
 from .plan import Plan
-from .references import Draw, Reference, answers_of_each, exactly, nothing_drawn
+from .references import Draw, Solver, WholeProcess, answers_of_each, exactly, nothing_drawn
 from .thinning import MAX_AVERAGED_COLUMNS, NeighbourhoodSample, thinned
 
 PROBES_PER_NEIGHBOURHOOD = 12
@@ -61,8 +61,8 @@ class ProbeNeighbourhood:
     probes : ndarray of shape (m, d)
         The first is the origin.
     probe_noise : ndarray of shape (m,)
-    mean, variance : ndarrays of shape (m, k), (m,)
-        The reference.
+    reference : Reference
+        Its answers at the probes.
     directions : ndarray of shape (m, d)
         Where the centre of its cell lies as seen from each probe, in units of the spacing: uniform over a cell.
     surface : callable or None
@@ -77,8 +77,7 @@ class ProbeNeighbourhood:
     sample: NeighbourhoodSample
     probes: Floats
     probe_noise: Floats
-    mean: Floats
-    variance: Floats
+    reference: Reference
     directions: Floats
     surface: Callable[[Floats], Floats] | None = field(default=None, kw_only=True)
     lattice: Callable[[float], Floats] | None = field(default=None, kw_only=True)
@@ -89,7 +88,7 @@ class ProbeNeighbourhood:
     @classmethod
     def solved(
         cls,
-        reference: Reference,
+        solver: Solver,
         sample: NeighbourhoodSample,
         probes: Floats,
         probe_noise: Floats,
@@ -98,9 +97,9 @@ class ProbeNeighbourhood:
         **further: Any,
     ) -> Self:
         """With the answers of the reference."""
-        mean, variance, drawn = reference(sample, probes, draw)
+        reference, drawn = solver(sample, probes, draw)
         sample = replace(sample, y=np.concatenate([sample.y, drawn], axis=1))
-        return cls(sample, probes, probe_noise, mean, variance, directions, n_drawn=drawn.shape[1], **further)
+        return cls(sample, probes, probe_noise, reference, directions, n_drawn=drawn.shape[1], **further)
 
     @property
     def n_probes(self) -> int:
@@ -158,12 +157,13 @@ class ProbeNeighbourhood:
         nearest: Integers = np.argpartition(distances, plan.count - 1)[: plan.count]
         return nearest
 
-    def divergence(self, candidate: Candidate, blended: bool = False) -> float:
-        """Mean KL(candidate || reference) over the probes in the cells, per target, as observations.
+    def divergence(self, candidate: Candidate, blended: bool = False) -> Floats:
+        """Mean KL(candidate || reference) over the probes in the cells, per target, of observations and the function.
 
         With `blended`, cells beside their own share the probes, as in predictions that are blended.
         """
-        return float(divergences([self], candidate, blended)[0])
+        result: Floats = divergences([self], candidate, blended)[:, 0]
+        return result
 
     def asked(self, candidate: Candidate, blended: bool) -> Asked:
         """Which models a candidate has answer, and where; see `divergence`."""
@@ -227,10 +227,18 @@ class ProbeNeighbourhood:
 def divergences(
     probed: Sequence[ProbeNeighbourhood], candidate: Candidate, blended: bool, tolerance: float = 0.0
 ) -> Floats:
-    """Mean KL of a candidate over the probes of each neighbourhood, whose models are solved side by side.
+    """Mean KL of a candidate over the probes of each neighbourhood, of observations and of the function: (2, m).
 
     Digits are as many as the tolerance asks for.
     """
+    at_probes = divergences_at_probes(probed, candidate, blended, tolerance)
+    return np.stack([each.mean(axis=1) for each in at_probes], axis=1)
+
+
+def divergences_at_probes(
+    probed: Sequence[ProbeNeighbourhood], candidate: Candidate, blended: bool, tolerance: float = 0.0
+) -> list[Floats]:
+    """The same at each probe, (2, p) for each neighbourhood, whose models are solved side by side."""
     plan, asked = candidate.plan, [each.asked(candidate, blended) for each in probed]
     owns = runs_of([len(probes) for probes, _, _ in asked])
     models = [  # with the probes that each answers for, and its weights there
@@ -241,27 +249,22 @@ def divergences(
     ]
     solved = [(each.around(plan, center), each.probes[probes] - center) for each, center, probes, _, _ in models]
     answers = answers_of_each(plan, solved, tolerance)
-    mean, variance = np.zeros((owns[-1].stop, probed[0].mean.shape[1])), np.zeros(owns[-1].stop)
+    mean, variance = np.zeros((owns[-1].stop, probed[0].reference.mean.shape[1])), np.zeros(owns[-1].stop)
     for (_, _, _, rows, weights), (its_mean, its_variance) in zip(models, answers, strict=True):
         mean[rows] += weights[:, None] * its_mean
         variance[rows] += weights * its_variance
-    mean_ref, variance_ref, noise = (
-        np.concatenate([getattr(each, name)[probes] for each, (probes, _, _) in zip(probed, asked, strict=True)])
-        for name in ("mean", "variance", "probe_noise")
+    reference = Reference(
+        *(
+            np.concatenate(
+                [getattr(each.reference, name)[probes] for each, (probes, _, _) in zip(probed, asked, strict=True)]
+            )
+            for name in ("mean", "variance", "excess")
+        )
     )
-    mean = mean_ref if candidate.exact_mean else mean
-    kl = kl_of_observations(mean, variance, mean_ref, variance_ref, noise, probed[0].n_drawn)
-    return np.array([kl[own].mean() for own in owns])
-
-
-def kl_of_observations(
-    mean: Floats, variance: Floats, mean_ref: Floats, variance_ref: Floats, noise: Floats, n_drawn: int = 0
-) -> Floats:
-    """KL from a reference (m,), mean over targets (m, k), of which those that are draws have half of the weight."""
-    variances = (np.repeat((v + noise)[:, None], mean.shape[1], axis=1) for v in (variance, variance_ref))
-    kl, k = metrics.kl_divergence(mean, next(variances), mean_ref, next(variances)), mean.shape[1] - n_drawn
-    result: Floats = kl[:, :k].mean(axis=1)
-    return 0.5 * (result + kl[:, k:].mean(axis=1)) if n_drawn else result
+    noise = np.concatenate([each.probe_noise[probes] for each, (probes, _, _) in zip(probed, asked, strict=True)])
+    given = (noise, plan.kernel.variance, probed[0].n_drawn, candidate.exact_mean)
+    kl = distance.divergences(mean, variance, reference, *given)
+    return [kl[:, own] for own in owns]
 
 
 def _middle_of_box(points: Floats) -> Floats:
@@ -331,17 +334,16 @@ def make_neighbourhoods(
     tolerance: float = 0.0,
     n_drawn: int = 0,
     onto: Callable[[Floats], Floats] | None = None,
+    whole: WholeProcess | None = None,
 ) -> list[ProbeNeighbourhood]:
     """`n` neighbourhoods with everything within `radius` of probes, which are random ones of the given rows.
 
-    References are good enough for the tolerance. See `ProbeNeighbourhood` for `n_drawn`. `onto` brings points to a
-    surface that all data lie on.
+    References are good enough for the tolerance, or the exact process of the `whole` of the data, whose draws take the
+    place of others. See `ProbeNeighbourhood` for `n_drawn`. `onto` brings points to a surface that all data lie on.
     """
     drawn = draw_probes(data, rows, n, rng)
     seeds = rng.randint(2**31 - 1, size=len(drawn))
     directions = [uniform_in_cell(len(probes), data.X.shape[1], rng) for probes in drawn]
-    reference = partial(exactly, kernel, tolerance=tolerance)
-
     within = data.within(data.X[[probes[0] for probes in drawn]], radius)
     middle = middles_of_cells(data)
 
@@ -349,19 +351,24 @@ def make_neighbourhoods(
         probes = drawn[i]
         origin = data.X[probes[0]]
         near = within[i][~np.isin(within[i], probes)]
+        surface = None if onto is None else lambda points: onto(points + origin) - origin
+        places, lattice = data.X[probes] - origin, partial(middle, origin)
+        if whole is not None:
+            sample = NeighbourhoodSample.of(data.X[near] - origin, whole.y[near], data.noise[near])
+            given = (sample, places, data.noise[probes], whole.left_out(probes), directions[i])
+            return ProbeNeighbourhood(*given, surface=surface, lattice=lattice, n_drawn=whole.n_drawn)
         sample = NeighbourhoodSample.of(data.X[near] - origin, data.y[near, :-1], data.noise[near])
         random = np.random.RandomState(seeds[i])
-        sample = thinned(sample, random, float(kernel.length_scales.min()))
-        surface = None if onto is None else lambda points: onto(points + origin) - origin
+        complete = len(near) + len(probes) == len(data.X)
         return ProbeNeighbourhood.solved(
-            reference,
-            sample,
-            data.X[probes] - origin,
+            partial(exactly, kernel, tolerance=tolerance, complete=complete),
+            thinned(sample, random, float(kernel.length_scales.min())),
+            places,
             data.noise[probes],
             directions[i],
             lambda n: random.standard_normal((n, n_drawn)),
             surface=surface,
-            lattice=partial(middle, origin),
+            lattice=lattice,
         )
 
     return thread_map(make, range(len(drawn)), n_jobs)
@@ -389,7 +396,6 @@ def gap_neighbourhoods(
 ) -> list[ProbeNeighbourhood]:
     """Neighbourhoods with everything within `radius` of places (m, d) away from the data; see `make_neighbourhoods`."""
     seeds = rng.randint(2**31 - 1, size=len(places))
-    reference = partial(exactly, kernel, tolerance=tolerance)
     noise, origin = np.array([data.typical_noise]), np.zeros((1, places.shape[1]))
     middle, within = middles_of_cells(data), data.within(places, radius)
     shortest = float(kernel.length_scales.min())
@@ -404,6 +410,7 @@ def gap_neighbourhoods(
             origin,
             lambda n: random.standard_normal((n, n_drawn)),
         )
-        return GapNeighbourhood.solved(reference, *given, lattice=partial(middle, places[i]))
+        solver = partial(exactly, kernel, tolerance=tolerance, complete=len(near) == len(data.X))
+        return GapNeighbourhood.solved(solver, *given, lattice=partial(middle, places[i]))
 
     return thread_map(make, range(len(places)), n_jobs)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from ..common.types import Floats
+from ..common.types import Floats, Integers
 from ..kernels import Kernel
-from ..solvers.factors import Cholesky, factorise
+from ..solvers.factors import Cholesky, Factor, factorise
+from ..solvers.kernel_space import KernelSpace
+from .distance import Reference
 from .ensemble import groups_in_cache, runs_of
 from .model import expanded, from_statistics, sums_of_each
 from .plan import Plan
@@ -31,22 +34,111 @@ def nothing_drawn(n: int) -> Floats:
     return np.empty((n, 0))
 
 
-Reference: TypeAlias = Callable[[NeighbourhoodSample, Floats, Draw], tuple[Floats, Floats, Floats]]
-"""From a neighbourhood and places (m, d) to what can be trusted.
+SolvedReference: TypeAlias = tuple[Reference, Floats]
+"""Answers at some places, and draws of the process (n, s) at the data, which are the last of the targets."""
 
-Means (m, k + s) and variances (m,) at the places, and draws of the process (n, s), which are the last of the targets.
-"""
+Solver: TypeAlias = Callable[[NeighbourhoodSample, Floats, Draw], SolvedReference]
+"""From a neighbourhood and places (m, d) to answers that can be trusted."""
+
+LARGEST_RATIO = 0.8
+"""Of what two successive shells of data take off the variance: a larger one tells nothing of those beyond, and what
+they take off is counted as four times that of the last."""
+
+LARGEST_EXCESS = 0.5
+"""Share of the variance that data beyond a neighbourhood may take off, as far as it is believed."""
 
 
 def exactly(
-    kernel: Kernel, sample: NeighbourhoodSample, places: Floats, draw: Draw, tolerance: float
-) -> tuple[Floats, Floats, Floats]:
-    """The exact process as a `Reference`."""
-    given = (sample.X[None], sample.y[None], sample.noise[None], places[None])
-    ((half, targets),), (factor,) = whitened(kernel, *given, tolerance)
-    normals = draw(len(sample.X))
-    variance = (kernel.variance - np.sum(half**2, axis=1)).clip(min=0.0)
-    return half @ np.concatenate([targets, normals.T]).T, variance, factor.times(normals)
+    kernel: Kernel, sample: NeighbourhoodSample, places: Floats, draw: Draw, tolerance: float, complete: bool = False
+) -> SolvedReference:
+    """The exact process of a neighbourhood of the first place, which is `complete` where there are no data beyond it.
+
+    Positions are relative to that place. The nearest points are those that correlate most with it.
+    """
+    order = np.argsort(-kernel(sample.X, np.zeros((1, sample.X.shape[1])))[:, 0], kind="stable")
+    X, y, noise = sample.X[order], sample.y[order], sample.noise[order]
+    ((half, targets),), (factor,) = whitened(kernel, X[None], y[None], noise[None], places[None], tolerance)
+    normals, squares = draw(len(X)), half**2
+    variance = (kernel.variance - np.sum(squares, axis=1)).clip(min=0.0)
+    drawn = np.empty_like(normals)
+    drawn[order] = factor.times(normals)
+    excess = np.zeros(len(places))
+    if not complete and variance[0] > 0:  # the shells are around the first place, and others are near it
+        excess = variance * min(beyond(squares[0]) / variance[0], LARGEST_EXCESS)
+    return Reference(half @ np.concatenate([targets, normals.T]).T, variance, excess), drawn
+
+
+def beyond(squares: Floats) -> float:
+    """What data beyond a neighbourhood would take off the variance in its middle, about.
+
+    Parameters
+    ----------
+    squares : ndarray of shape (n,)
+        What each point of the neighbourhood takes off, given the nearer ones, the nearest first.
+
+    The farther half of the points and the quarter before it are shells, each of which has twice as many points within
+    it as the one before. What the shells take off falls from one to the next, at least as fast beyond as from the first
+    to the second, so that a geometric series bounds what is left.
+    """
+    n = len(squares)
+    before, last = float(squares[n // 4 : n // 2].sum()), float(squares[n // 2 :].sum())
+    ratio = LARGEST_RATIO if last >= LARGEST_RATIO * before else last / before
+    return last * ratio / (1 - ratio)
+
+
+@dataclass(frozen=True, eq=False)
+class WholeProcess:
+    """The exact process of all data, any of whose rows may be set aside: the reference in many columns.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n, k + s)
+        Targets, and draws of the process.
+    noise : ndarray of shape (n,)
+    factor : Factor
+        Of the covariance matrix of `y`.
+    n_drawn : int
+        s.
+    """
+
+    kernel: Kernel
+    X: Floats
+    y: Floats
+    noise: Floats
+    factor: Factor
+    n_drawn: int = 0
+
+    @classmethod
+    def of(
+        cls, kernel: Kernel, X: Floats, y: Floats, noise: Floats, rng: np.random.RandomState, n_drawn: int = 0
+    ) -> WholeProcess:
+        """From points (n, d), targets (n, k) and noise variances (n,)."""
+        factor = KernelSpace.factorise(kernel, X, noise)
+        if n_drawn and isinstance(factor, Cholesky):
+            y = np.concatenate([y, factor.times(rng.standard_normal((len(X), n_drawn)))], axis=1)
+        return cls(kernel, X, y, noise, factor, n_drawn if isinstance(factor, Cholesky) else 0)
+
+    @cached_property
+    def _solved(self) -> Floats:
+        solved: Floats = self.factor.solve(self.y)
+        return solved
+
+    def left_out(self, rows: Integers) -> Reference:
+        """The process at some rows (m,), given all others: from the block of the inverse matrix that is theirs."""
+        columns = np.zeros((len(self.X), len(rows)))
+        columns[rows, np.arange(len(rows))] = 1.0
+        block = np.linalg.inv(self.factor.solve(columns)[rows])
+        mean = self.y[rows] - block @ self._solved[rows]
+        variance = np.clip(np.diagonal(block) - self.noise[rows], 0.0, None)
+        return Reference(mean, variance, np.zeros(len(rows)))
+
+    def at(self, places: Floats) -> Reference:
+        """The process at places (m, d)."""
+        cross = self.kernel(self.X, places)
+        variance = self.kernel.variance - np.sum(cross * self.factor.solve(cross), axis=0)
+        return Reference(cross.T @ self._solved, np.clip(variance, 0.0, None), np.zeros(len(places)))
 
 
 def whitened(
@@ -100,7 +192,8 @@ def answers_of_each(
     for group in groups_in_cache(plan, sizes, in_kernel_space):
         samples, places = zip(*asked[group], strict=True)
         if in_kernel_space[group.start]:
-            answers.append(exactly(plan.kernel, samples[0], places[0], nothing_drawn, tolerance)[:2])
+            exact, _ = exactly(plan.kernel, samples[0], places[0], nothing_drawn, tolerance)
+            answers.append((exact.mean, exact.variance))
             continue
         X, y, noise, counts = (
             np.concatenate([getattr(sample, name) for sample in samples]) for name in ("X", "y", "noise", "counts")

@@ -49,6 +49,7 @@ _MAY_BE_ODD = frozenset(
     }
 )
 
+_DISTANCES = ("divergence_upper", "divergence_of_function", "divergence_of_function_upper")  # in a report
 _LEFT_OUT = {"samples", "rmse", "nll", "crps", "coverage"}  # scores in a report
 
 
@@ -193,6 +194,7 @@ def _is_report(f: Any) -> bool:
         (not measured or (f.divergence >= 0 and f.divergence_error is not None))
         and (not measured or (f.tolerance or 0) > 0 or (f.tolerance is None and getattr(f, "kind", "") == FEATURES))
         and (f.divergence_error is None or not f.divergence_error < 0)
+        and all(not (getattr(f, name, None) or 0) < 0 for name in _DISTANCES)
         and len(shares) >= 1
         and (len(shares) == 1 or (isinstance(lengths, np.ndarray) and len(np.atleast_1d(lengths)) == len(shares)))
         and all(np.ndim(value) <= 2 for value in f.hyperparameters.values())

@@ -244,4 +244,6 @@ def _attributes(model: Any, include_noise: bool) -> dict[str, Any]:
     report = getattr(model, "report_", None)
     if report is not None and report.divergence is not None:
         attributes["kl_from_exact_in_nats_per_point"] = float(report.divergence)
+        if report.divergence_of_function is not None:
+            attributes["kl_of_function_from_exact_in_nats_per_point"] = float(report.divergence_of_function)
     return attributes

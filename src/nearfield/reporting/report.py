@@ -21,11 +21,22 @@ class Report:
         What was chosen, in words.
     reason : str
     divergence : float or None
-        Mean KL divergence per test point from the exact Gaussian process, KL(model || exact), in nats: what was
-        measured among the data or in gaps, whichever is more, and what the iteration for an exact mean leaves; 0 for
-        the exact process, None where it was not measured.
+        Mean KL divergence per test point from the exact Gaussian process, KL(model || exact), in nats, of noisy
+        observations, at the hyperparameters found: what was measured among the data or in gaps, whichever is more, and
+        what the iteration for an exact mean leaves; 0 for the exact process, None where it was not measured.
     divergence_error : float or None
-        Standard error of what was measured among the data.
+        Its standard error.
+    divergence_upper : float or None
+        Its upper 95 % confidence bound, which decides whether the tolerance is met.
+    divergence_of_function : float or None
+        The same distance of what `predict` returns: the function without noise. It is never smaller than that of
+        observations, and `tolerance` allows ten times as much. A variance below 1e-6 of the signal variance counts as
+        so much.
+    divergence_of_function_upper : float or None
+        Its upper 95 % confidence bound, which has to be within ten times the tolerance.
+    verified : bool
+        Whether probes were held against the exact process, or, in up to three columns and for streams, against
+        neighbourhoods whose own error is bounded and added. Where not, the tolerance counts as not met.
     divergence_near_data : float or None
         What was measured at probes among the data, half of it for the targets and half for draws of the process where
         there are features; None in reports of earlier versions.
@@ -131,6 +142,10 @@ class Report:
     n_global: int = 0
     exact_mean: bool = False
     kind: str = "Local Gaussian process"
+    divergence_upper: float | None = None
+    divergence_of_function: float | None = None
+    divergence_of_function_upper: float | None = None
+    verified: bool = True
     divergence_near_data: float | None = None
     divergence_in_gaps: float | None = None
     divergence_largest: float | None = None

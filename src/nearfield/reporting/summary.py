@@ -89,7 +89,7 @@ def summarise_report(report: Report) -> Summary:
 
 def _summary(report: Report) -> Summary:
     if report.kind == FEATURES:  # there are no centres to speak of
-        lines = (("method", report.method), ("distance", _distance(report)))
+        lines = (("method", report.method), *_distances(report))
         further = (*_reported_scales(report), *_drift(report.drift), *_host(report))
         title = f"{report.kind} of {counted(report.n_features, 'column')}"
         return Summary(title, (*lines, *further), report.verdict)
@@ -98,7 +98,7 @@ def _summary(report: Report) -> Summary:
         (
             ("method", _method(report)),
             ("chosen because", report.reason),
-            ("distance", _distance(report)),
+            *_distances(report),
             *_reported_scales(report),
             *(
                 [("long scales", f"{counted(report.n_global, 'feature')} over the whole domain")]
@@ -267,6 +267,12 @@ def _lengths(report: Report) -> str:
     return f"length scales, of each {'axis' if report.rotation else 'column'} its own,"
 
 
+def _distances(report: Report) -> tuple[tuple[str, str], ...]:
+    """Lines on the distance of observations, and on that of the function where it is known."""
+    of_function = _of_function(report)
+    return (("distance", _distance(report)), *([("of the function", of_function)] if of_function else []))
+
+
 def _distance(report: Report) -> str:
     if report.divergence is None and report.served < 1:
         return "not known, since some samples are far from all centres"
@@ -276,14 +282,33 @@ def _distance(report: Report) -> str:
         return "not measured, since everything was given"
     if report.is_exact:
         return EXACT
-    error = report.divergence_error
-    error_text = "not known" if error is None or not np.isfinite(error) else f"{error:.0e}"
+    if not report.verified:
+        return (
+            f"not verified: {report.divergence:.1e} nats of KL per test point beside larger neighbourhoods "
+            f"({report.n_probes} probes), which with so many columns are not the exact Gaussian process"
+        )
     return (
-        f"{report.divergence:.1e} nats of KL per test point from the exact Gaussian process "
-        f"(standard error {error_text}, {report.n_probes} probes)"
+        f"{report.divergence:.1e} nats of KL per test point from the exact Gaussian process"
+        + _bound(report.divergence_upper)
+        + f", {report.n_probes} probes"
         + ("" if report.tolerance is None else f", {_verdict(report)} the tolerance of {report.tolerance:g}")
         + _in_gaps(report)
         + (f"; measured at the fit, with {report.n_measured} samples" if report.n_measured else "")
+    )
+
+
+def _bound(upper: float | None) -> str:
+    return "" if upper is None else f" (at most {upper:.1e} with 95 % confidence)"
+
+
+def _of_function(report: Report) -> str:
+    """The distance of what `predict` returns; empty where it is not known, or there is none."""
+    if report.divergence_of_function is None or report.is_exact:
+        return ""
+    return (
+        f"{report.divergence_of_function:.1e} nats of KL per test point{_bound(report.divergence_of_function_upper)} "
+        "without noise, as predict returns it"
+        + ("" if report.tolerance is None else "; ten times the tolerance is allowed")
     )
 
 

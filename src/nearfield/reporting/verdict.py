@@ -61,10 +61,15 @@ def _problems(report: Report) -> Iterator[str]:
             f"{1 - report.served:.0%} of the samples are far from all centres, so that the distance from the exact "
             "Gaussian process is not known; take more centres, or open_centers=True"
         )
-    if report.tolerance_met is False and report.divergence is not None:
+    if not report.verified and report.tolerance is not None:
         yield (
-            f"predictions are {report.divergence:.1e} nats of KL per point from the exact Gaussian process, more than "
-            f"the tolerance of {report.tolerance:g}; raise tolerance to accept that, or set radius, spacing and "
+            "how far predictions are from the exact Gaussian process is not verified, since it is too large for "
+            "time_budget and memory_budget; raise them, fit fewer rows, or ask certify(X) at some places"
+        )
+    elif report.tolerance_met is False and report.divergence is not None:
+        yield (
+            f"predictions are {_distances(report)} from the exact Gaussian process, which with 95 % confidence is not "
+            f"within the tolerance of {report.tolerance:g}; raise tolerance to accept that, or set radius, spacing and "
             "features by hand"
         )
     if report.variogram is not None:
@@ -105,13 +110,22 @@ def _praise(report: Report) -> str:
         parts = ["this is the exact Gaussian process"]
     elif report.divergence is None:
         parts = ["nothing is known to be wrong, but the distance from the exact Gaussian process was not measured"]
+    elif not report.verified:
+        parts = ["nothing is known to be wrong, but the distance from the exact Gaussian process is not verified"]
     elif report.tolerance is None:
-        parts = [f"predictions are {report.divergence:.1e} nats of KL per point from the exact Gaussian process"]
+        parts = [f"predictions are {_distances(report)} from the exact Gaussian process"]
     else:
         parts = [
-            f"predictions are {report.divergence:.1e} nats of KL per point from the exact Gaussian process, within "
-            f"the tolerance of {report.tolerance:g}"
+            f"predictions are {_distances(report)} from the exact Gaussian process, within the tolerance of "
+            f"{report.tolerance:g}"
         ]
     if report.left_out:
         parts.append(f"{report.left_out['coverage']:.1%} of left-out rows lie inside their 95 % intervals")
     return ", and ".join(parts)
+
+
+def _distances(report: Report) -> str:
+    """That of observations, and that of the function where it is known."""
+    text = f"{report.divergence:.1e} nats of KL per point"
+    of_function = report.divergence_of_function
+    return text if of_function is None else f"{text} (the function without noise: {of_function:.1e})"

@@ -179,7 +179,7 @@ def neighbourhood_maker(passes: Passes, sampled: Sampled, frame: Frame) -> Calla
         d = data.X.shape[1]
         drawn = draw_probes(data, rows, n, rng, n_all / len(data.X))
         directions = [uniform_in_cell(len(probes), d, rng) for probes in drawn]
-        reference = partial(exactly, kernel, tolerance=tolerance)
+        solver = partial(exactly, kernel, tolerance=tolerance)
         origins = data.X[[probes[0] for probes in drawn]]
         seed = int(rng.randint(2**31 - 1))
         reduction = SamplesAround(origins, [ids[probes] for probes in drawn], radius, frame, seed)
@@ -191,7 +191,7 @@ def neighbourhood_maker(passes: Passes, sampled: Sampled, frame: Frame) -> Calla
             places, probe_noise = data.X[probes] - origins[i], data.noise[probes]
             surface = None if onto is None else lambda points: onto(points + origins[i]) - origins[i]
             given = (sample, places, probe_noise, directions[i], lambda n: random.standard_normal((n, n_drawn)))
-            return ProbeNeighbourhood.solved(reference, *given, surface=surface)
+            return ProbeNeighbourhood.solved(solver, *given, surface=surface)
 
         return thread_map(make, range(len(drawn)), n_jobs)
 

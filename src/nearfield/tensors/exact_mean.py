@@ -39,12 +39,15 @@ class TensorSolution:
     x : tensor of shape (n, r)
     relative_residuals : ndarray of shape (r,)
         Norms of `y - (K + S) x` as shares of the norm of `y`, by a product with `x` itself.
+    mean_squares : ndarray of shape (r,)
+        Mean squares of what is left of the error of each mean at the data, about.
     n_iterations : int
         Most of any column.
     """
 
     x: Tensor
     relative_residuals: Floats
+    mean_squares: Floats
     n_iterations: int
 
 
@@ -61,21 +64,25 @@ def solve(kernel: Kernel, X: Tensor, y: Tensor, noise: Tensor, tolerance: float 
     variance = kernel.variance
     weights = variance / noise  # as if the Gaussian had the variance 1
     precondition = _by_levels(grid, weights)
-    columns, residuals, most = [], [], 0
+    columns, residuals, squares, most = [], [], [], 0
     for target, residual in zip(y.T, np.broadcast_to(tolerance, y.shape[1]).tolist(), strict=True):
-        left, n_iterations = _column(grid, weights, target, precondition, residual)
+        left, square, n_iterations = _column(grid, weights, target, precondition, residual)
         x = left / noise
         rest = target - variance * grid.interpolate(grid.spread(x)) - noise * x
         residuals.append(float(rest.norm()) / max(float(target.norm()), torch.finfo(y.dtype).tiny))
         columns.append(x)
+        squares.append(square)
         most = max(most, n_iterations)
-    return TensorSolution(torch.stack(columns, dim=1), np.array(residuals), most)
+    return TensorSolution(torch.stack(columns, dim=1), np.array(residuals), np.array(squares), most)
 
 
 def _column(
     grid: TensorGrid, weights: Tensor, y: Tensor, precondition: Callable[[Tensor], Tensor], tolerance: float
-) -> tuple[Tensor, int]:
-    """What is left of targets (n,) by the solution, `y - W c`, and the number of iterations."""
+) -> tuple[Tensor, float, int]:
+    """What is left of targets (n,) by the solution, `y - W c`, and the number of iterations.
+
+    Between them, the mean square of the error of `W c`, which is about `W` times the preconditioned residual.
+    """
 
     def product(c: Tensor) -> Tensor:
         return c + grid.spread(weights * grid.interpolate(c))
@@ -84,7 +91,7 @@ def _column(
     r = grid.spread(weights * y)
     c, n_iterations = torch.zeros_like(r), 0
     if norm == 0:
-        return y, 0
+        return y, 0.0, 0
     z = precondition(r)
     p, rz = z, (r * z).sum()
     for n_iterations in range(1, MAX_ITERATIONS + 1):
@@ -98,7 +105,7 @@ def _column(
         z, before = precondition(r), rz
         rz = (r * z).sum()
         p = z + (rz / before) * p
-    return y - grid.interpolate(c), n_iterations
+    return y - grid.interpolate(c), float(grid.interpolate(precondition(r)).square().mean()), n_iterations
 
 
 def _by_levels(grid: TensorGrid, weights: Tensor) -> Callable[[Tensor], Tensor]:

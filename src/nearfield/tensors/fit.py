@@ -143,6 +143,7 @@ class FramedTensors:
             request.n_jobs,
             x[:, k:] if x.shape[1] > k else None,
             divergence_of_mean(norms * solution.relative_residuals[: k - 1], as_doubles(noise)),
+            float(np.mean(solution.mean_squares[: k - 1])),
         )
 
     def choose(self, request: LocalRequest, rng: np.random.RandomState, exact_mean: bool) -> Choice:

@@ -170,10 +170,13 @@ def _cards(subject: Subject, held_out: LeftOut | None) -> str:
     if report is not None and report.divergence is not None:
         value, words = "none", "this is the exact process"
         if not report.is_exact:
-            verdict = "within" if report.tolerance_met else "above"
+            verdict = "within" if report.tolerance_met else "above" if report.verified else "not verified against"
             limit = "" if report.tolerance is None else f"; {verdict} {report.tolerance:g}"
             value, words = typeset(report.divergence, 2), f"nats of KL per point{limit}"
         cards.append(("Distance from exact", value, words))
+        if report.divergence_of_function is not None and not report.is_exact:
+            value = typeset(report.divergence_of_function, 2)
+            cards.append(("Distance of the function", value, "the same without noise, as predict returns it"))
     if not learnt.learnt_nothing(model):
         noise = model.noise_variance_ / (model.kernel_.variance + model.noise_variance_)
         cards.append(("Noise", f"{typeset(100 * noise, 2)} %", "of the variance of the target"))

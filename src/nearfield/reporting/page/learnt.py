@@ -142,7 +142,7 @@ def _reach(kernel: Any) -> str:
 
 def chosen(model: Any) -> str:
     """What was chosen and why: the lines of the summary that other sections do not show."""
-    shown_elsewhere = ("hyperparameters", "length scales", "distance", "drift")
+    shown_elsewhere = ("hyperparameters", "length scales", "distance", "of the function", "drift")
     lines = (line for line in summarise(model).lines if line[0] not in shown_elsewhere)
     entries = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in lines)
     return f"<dl>{entries}</dl>"
@@ -158,7 +158,10 @@ def distance(model: Any) -> str:
     text = text.replace("ABOVE", "<strong>above</strong>")
     shift = _percent((2 * report.divergence) ** 0.5)
     meter = _meter(report.divergence, report.divergence_error or 0.0, report.tolerance or 0.0)
-    return f"<p>{text} That is as much as moving every mean by {shift} of its standard deviation.</p>{meter}"
+    moved = f"That is as much as moving every mean by {shift} of the standard deviation of an observation"
+    if report.divergence_of_function is not None:
+        moved += f", or by {_percent((2 * report.divergence_of_function) ** 0.5)} of that of the function"
+    return f"<p>{text} {moved}.</p>{meter}"
 
 
 def _meter(measured: float, error: float, tolerance: float) -> str:
@@ -228,7 +231,10 @@ def _cheaper(report: Report, drawn: Sequence[tuple[str, float, float]]) -> str:
     below = [1 for _, error, cost in drawn if cost < costs[0] and error < report.tolerance]
     if not below:
         return ""
-    return " Cheaper ones below the line met the tolerance too narrowly for their error of measurement, or not in gaps."
+    return (
+        " Cheaper ones below the line met the tolerance too narrowly for their error of measurement, or not in gaps, "
+        "or not for the function."
+    )
 
 
 def _can_be_drawn(*values: float) -> bool:
