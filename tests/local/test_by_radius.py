@@ -88,7 +88,8 @@ def test_the_tolerance_is_kept_and_the_report_is_right(case, tolerance):
     assert report.n_probes > 20
 
 
-def test_one_centre_for_many_smooth_columns_keeps_the_promise_too():
+def test_one_centre_for_many_smooth_columns_keeps_the_promise_too(monkeypatch):
+    monkeypatch.setattr(iteration, "MOST_PAIRS", 0)  # no exact mean, which would be the way
     rng = np.random.RandomState(0)
     X = rng.uniform(0, 1.7, (N_TRAIN + N_TEST, 6))
     case = Case(X, draw(X, 0) + NOISE**0.5 * rng.standard_normal(len(X)))

@@ -7,7 +7,7 @@ import pytest
 
 from nearfield import ExactGPRegressor, FeatureGPRegressor, LocalGPRegressor, MaclaurinFeatures, metrics
 from nearfield.kernels import Kernel
-from nearfield.local import distance, exact_budget
+from nearfield.local import distance, exact_budget, iteration
 from nearfield.local.distance import Distance, Figure, Reference
 from nearfield.local.references import WholeProcess, exactly, nothing_drawn
 from nearfield.local.thinning import NeighbourhoodSample
@@ -145,6 +145,7 @@ def test_beyond_three_columns_a_neighbourhood_verifies_nothing(monkeypatch):
     given, X, y, _ = problem(5, 10.0)
     monkeypatch.setattr(exact_budget, "affordable_up_to", lambda _: 0)
     monkeypatch.setattr(exact_budget, "is_preferred", lambda *_: False)
+    monkeypatch.setattr(iteration, "MOST_PAIRS", 0)
     with pytest.warns(UserWarning, match="is not verified"):
         report = LocalGPRegressor(**given, random_state=0).fit(X, y).report_
     assert not report.verified

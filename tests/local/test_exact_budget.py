@@ -7,7 +7,7 @@ import pytest
 
 import nearfield as nf
 from nearfield import metrics
-from nearfield.local import exact_budget
+from nearfield.local import exact_budget, iteration
 
 GIVEN = {"length_scale": 2.0, "signal_variance": 1.0, "noise_variance": 0.1}
 
@@ -64,6 +64,7 @@ def test_many_columns_get_the_exact_process(kernel, drift):
 def test_without_the_budget_many_columns_are_approximated(monkeypatch):
     X, y, at = wide()
     monkeypatch.setattr(exact_budget, "affordable_up_to", lambda _: 0)
+    monkeypatch.setattr(iteration, "MOST_PAIRS", 0)
     with pytest.warns(UserWarning, match="is not verified"):
         model = nf.LocalGPRegressor(**GIVEN, noise="constant", likelihood="gaussian", random_state=0).fit(X, y)
     assert not model.report_.is_exact

@@ -262,7 +262,7 @@ def in_double(monkeypatch, block_by_block):
 @pytest.mark.parametrize("name", CASES)
 def test_the_preconditioner_is_symmetric_and_positive_definite(name):
     data = training(300)
-    P = system_of(name, data).precondition(np.eye(300))
+    P = system_of(name, data).preconditioner.product(np.eye(300))
     np.testing.assert_allclose(P, P.T, atol=1e-9 * np.abs(P).max())
     assert np.linalg.eigvalsh(0.5 * (P + P.T))[0] > 0
 
@@ -272,7 +272,7 @@ def test_the_preconditioner_is_symmetric_and_positive_definite(name):
 def test_the_preconditioner_is_close_to_the_inverse(request, name, way):
     request.getfixturevalue(way)
     data, kernel = training(400), whole(*CASES[name])
-    P = system_of(name, data).precondition(np.eye(400))
+    P = system_of(name, data).preconditioner.product(np.eye(400))
     root = np.linalg.cholesky(dense(kernel, data))
     values = np.linalg.eigvalsh(root.T @ (0.5 * (P + P.T)) @ root)  # all 1 for the inverse itself
     assert values[0] > 0.5
@@ -284,7 +284,7 @@ def test_the_preconditioner_is_close_to_the_inverse(request, name, way):
 def test_with_all_earlier_points_the_preconditioner_is_the_inverse(monkeypatch, name):
     monkeypatch.setattr(iteration, "N_EARLIER", 1000)
     data, kernel = training(200), whole(*CASES[name])
-    P = system_of(name, data).precondition(np.eye(200))
+    P = system_of(name, data).preconditioner.product(np.eye(200))
     np.testing.assert_allclose(P @ dense(kernel, data), np.eye(200), atol=1e-7)
 
 
@@ -294,7 +294,7 @@ def test_few_iterations_do(request, way, most):
     data = training()
     B = np.random.RandomState(0).standard_normal((len(data.X), 3))
     system = system_of("short and long", data)
-    assert isinstance(system.short_inverse, NodeInverse if way == "by_nodes" else BlockInverse)
+    assert isinstance(system.preconditioner.inverse, NodeInverse if way == "by_nodes" else BlockInverse)
     solution = system.attempt(B, 1e-9)
     assert solution.converged.all()
     assert solution.n_iterations <= most
@@ -306,7 +306,7 @@ def test_nodes_are_for_maps_that_are_not_wide():
     rng, noise = np.random.RandomState(0), np.full(2000, 0.1)
     for width, kind in ((20.0, NodeInverse), (2000.0, BlockInverse)):
         X = rng.uniform(0, width, (2000, 2))
-        assert isinstance(System.of(SHORT, (), X, noise, rng, 1).short_inverse, kind)
+        assert isinstance(System.of(SHORT, (), X, noise, rng, 1).preconditioner.inverse, kind)
         data = TrainingSet.of(X, np.ones((2000, 1)), noise)
         per_point = iteration.cost_of_mean(SHORT, 0, data) / 2000
         assert (per_point < 5e4) == (kind is NodeInverse)

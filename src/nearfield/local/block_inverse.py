@@ -18,6 +18,7 @@ from ..common.threads import few_threads, n_threads, thread_map
 from ..common.types import Floats, Integers
 from ..kernels import Kernel
 from ..solvers import linalg
+from ..solvers.factors import Factor, factorise
 from . import fast_cells
 from .whitening import Block
 
@@ -32,6 +33,33 @@ class _Blocks(NamedTuple):
 
     points: Integers
     columns: Floats
+
+
+class Residual(NamedTuple):
+    """Covariance of points (n, d) with noise (n,), less what features (n, m) carry, where there are any."""
+
+    kernel: Kernel
+    X: Floats
+    noise: Floats
+    features: Floats | None = None
+
+    def matrices(self, points: Integers, dtype: Any) -> Floats:
+        """Those of some sets of points (B, p), without noise: (B, p, p)."""
+        places = self.X[points]
+        places = (places - places.mean(axis=1, keepdims=True)).astype(dtype)
+        K: Floats = self.kernel(places, places)
+        if self.features is not None:
+            F = self.features[points].astype(dtype)
+            K -= F @ F.mT
+        return K
+
+    def factor(self, points: Integers) -> Factor:
+        """Of one set of points (p,), in double precision."""
+        places = self.X[points] - self.X[points[-1]]  # a mean would have no digits left where one is far away
+        K = self.kernel(places, places)
+        if self.features is not None:
+            K -= self.features[points] @ self.features[points].T
+        return factorise(K, self.noise[points], "covariance matrix of a cell")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,19 +92,41 @@ class BlockInverse:
 
         It is to serve beside long scales, which have a variance of `beside`: these take more digits.
         """
-        enough = float(noise.min()) >= LEAST_NOISE * (kernel.variance + beside)
+        most = max(len(block.points) for block in blocks)
+        quickly = fast_cells.whitener(kernel, X, noise, len(blocks), most)
+        return cls.of_residual(Residual(kernel, X, noise), blocks, n_jobs, beside, quickly)
+
+    @classmethod
+    def of_residual(
+        cls,
+        residual: Residual,
+        blocks: list[Block],
+        n_jobs: int | None,
+        beside: float = 0.0,
+        quickly: Callable[[Integers, Floats], Integers] | None = None,
+    ) -> BlockInverse:
+        """The same for what features leave of a kernel; `quickly` is a compiled loop, where there is one."""
+        n = len(residual.X)
+        enough = float(residual.noise.min()) >= LEAST_NOISE * (residual.kernel.variance + beside)
         dtype = np.float32 if enough else np.float64
         by_size: dict[tuple[int, int], list[Block]] = {}
         for block in blocks:
             by_size.setdefault((len(block.earlier), len(block.own)), []).append(block)
         runs = [same[run] for same in by_size.values() for run in batches(len(same), BLOCKS_AT_ONCE)]
-        most = max(sum(size) for size in by_size)
-        quickly = fast_cells.whitener(kernel, X, noise, len(blocks), most)
         threads = few_threads(n_jobs) if quickly is None else n_threads(n_jobs)
-        groups = thread_map(lambda run: _whitening(kernel, X, noise, run, dtype, quickly), runs, threads)
+        groups = thread_map(lambda run: _whitening(residual, run, dtype, quickly), runs, threads)
         points = np.concatenate([group.points.ravel() for group in groups])
-        sums = csr_matrix((np.ones(len(points), dtype), (points, np.arange(len(points)))), shape=(len(X), len(points)))
+        sums = csr_matrix((np.ones(len(points), dtype), (points, np.arange(len(points)))), shape=(n, len(points)))
         return cls(groups, sums, n_jobs)
+
+    def gram(self, V: Floats) -> Floats:
+        """`V' U' U V` (r, r) for `V` (n, r)."""
+        grams = []
+        for group in self.groups:
+            W = (group.columns.mT @ V[group.points]).reshape(-1, V.shape[1])
+            grams.append(W.T @ W)
+        total: Floats = sum(grams[1:], grams[0])
+        return total
 
     def product(self, V: Floats) -> Floats:
         """It times `V` (n, r)."""
@@ -97,9 +147,7 @@ class BlockInverse:
 
 
 def _whitening(
-    kernel: Kernel,
-    X: Floats,
-    noise: Floats,
+    covariance: Residual,
     blocks: list[Block],
     dtype: Any,
     quickly: Callable[[Integers, Floats], Integers] | None,
@@ -111,21 +159,18 @@ def _whitening(
     points = np.array([block.points for block in blocks])
     p, m = points.shape[1], len(blocks[0].own)
     columns = np.zeros((len(blocks), p, m), dtype)
-    failed = _whiten(kernel, X, noise, points, columns) if quickly is None else quickly(points, columns)
+    failed = _whiten(covariance, points, columns) if quickly is None else quickly(points, columns)
     for i in failed:
-        columns[i] = blocks[i].factor(kernel, X, noise).whiten(np.eye(p))[p - m :].T
+        columns[i] = covariance.factor(points[i]).whiten(np.eye(p))[p - m :].T
     return _Blocks(points, columns)
 
 
-def _whiten(kernel: Kernel, X: Floats, noise: Floats, points: Integers, columns: Floats) -> Integers:
+def _whiten(covariance: Residual, points: Integers, columns: Floats) -> Integers:
     """Fill columns (B, p, m) of blocks of points (B, p), and say which of them could not be solved."""
     (p, m), dtype = columns.shape[1:], columns.dtype
-    places = X[points]
-    places -= places.mean(axis=1, keepdims=True)
-    is_wide = np.abs(places).max(axis=(1, 2)) > FARTHEST
-    places[is_wide] = 0.0
-    K = kernel(places.astype(dtype), places.astype(dtype))
-    K[:, np.arange(p), np.arange(p)] += noise[points]
+    is_wide = np.ptp(covariance.X[points], axis=1).max(axis=1) > FARTHEST
+    K = covariance.matrices(np.where(is_wide[:, None], points[:, :1], points), dtype)
+    K[:, np.arange(p), np.arange(p)] += covariance.noise[points]
     columns[:, p - m :] = np.eye(m)
     solved = np.array([linalg.cholesky_in_place(matrix.T) for matrix in K]) & ~is_wide
     for i in np.flatnonzero(solved):

@@ -20,7 +20,7 @@ from ..common.warnings import warn
 from ..hyperparameters.learning import Learned, LearningRequest
 from ..reporting.report import Report
 from ..solvers.drift import Coefficients
-from . import choices, exact_budget, graded, mixture
+from . import by_landmarks, choices, exact_budget, graded, mixture
 from .centers import Placement
 from .choices import Candidate, Choice, exact
 from .distance import SETTINGS, Distance
@@ -182,6 +182,8 @@ class FittedLocal:
         """Means (m, k + 1) of all targets as they are stored, and latent variances (m,), at points in length scales."""
         if self.exact_mean is not None and not with_variance:
             return self.exact_mean(points), namespace(points).zeros_like(points[:, 0])
+        if self.exact_mean is not None and self.exact_mean.variances is not None:
+            return self.exact_mean(points), self.exact_mean.variance(points)
         if self.exact_mean is not None and self.global_part is None:
             alone = self.predictor.variances_alone(points, blend)
             if alone is not None:
@@ -400,13 +402,16 @@ def _approximation(
     exact_mean = framed.solve_mean(request, rng) if framed.prefers_exact_mean(request) else None
     if exact_mean is not None:
         clock.lap("iteration")
-    choice = framed.choose(request, rng, exact_mean=exact_mean is not None)
+    if exact_mean is None:
+        choice = framed.choose(request, rng, exact_mean=False)
+    else:
+        choice, exact_mean = _beside(exact_mean, framed, request, rng)
     clock.lap("tuning")
     if exact_mean is None and not choice.met:
         exact_mean = framed.solve_mean(request, rng)
         clock.lap("iteration")
         if exact_mean is not None:
-            choice = framed.choose(request, rng, exact_mean=True)
+            choice, exact_mean = _beside(exact_mean, framed, request, rng)
             clock.lap("tuning of variances")
     if choice.near_data is not None:
         if exact_mean is not None:
@@ -420,6 +425,13 @@ def _approximation(
     if not (request.is_free and choice.candidate.plan.is_exact):
         return _Chosen(frame, framed, choice, exact_mean)
     return _exactly(data, learned, frame, choice)
+
+
+def _beside(mean: ExactMean, framed: FramedData, request: LocalRequest, rng: Random) -> tuple[Choice, ExactMean]:
+    """How variances are found beside an exact mean, and the mean with what they need."""
+    if mean.variances is None or not request.is_free:
+        return framed.choose(request, rng, exact_mean=True), replace(mean, variances=None)
+    return by_landmarks.choose(mean.kernel, request.tolerance, request.budget, mean)
 
 
 def _exactly(data: TrainingData, learned: Learned, frame: Frame, choice: Choice) -> _Chosen:

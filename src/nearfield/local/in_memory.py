@@ -140,9 +140,11 @@ class FramedArrays:
         n = len(self.data.X)
         if not request.is_free or not self._can_afford_mean(request):
             return False
+        if self.data.X.shape[1] > MAX_COLUMNS:  # nearest points alone say too little of the mean
+            return True
         if self.kernel.n_scales > 1:
             return self._cost_of_mean < NEIGHBOURS_COST * n
-        if request.tolerance > FEW_DIGITS or self.data.X.shape[1] > MAX_COLUMNS:
+        if request.tolerance > FEW_DIGITS:
             return False
         cost = self._cost_of_mean + VARIANCES_COST * n
         return cost < expected_cost(self.kernel, self.data, request.tolerance)

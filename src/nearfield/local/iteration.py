@@ -11,9 +11,9 @@ one or two do.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,10 @@ from . import exact_budget
 from .block_inverse import BlockInverse
 from .choices import MEAN_PER_POINT
 from .distance import Distance, Figure
+from .gaps import MAX_COLUMNS
 from .global_part import GlobalPart, rows_of
+from .landmark_inverse import LandmarkInverse, landmark_inverse, number_of_landmarks
+from .landmark_variances import LandmarkVariances
 from .neighbourhoods import TrainingSet
 from .whitening import make_blocks
 
@@ -43,6 +46,8 @@ MAX_ITERATIONS = 200
 USUAL_SIDES = 2 + N_SIGNS  # right-hand sides that the costs below were found with
 USUAL_ITERATIONS = 15  # with the preconditioner by blocks, that costs are estimated with
 PER_FEATURE, PER_PAIR = 1e3, 75.0  # operations worth, iterations included
+PER_LANDMARK = 1.2e3
+"""Operations per point that a landmark is worth, iterations included (`benchmarks/landmarks.py`)."""
 PER_POINT = 1.75e4  # of these, that blocks and their iterations take per point at the least
 PER_MULTIPLICATION = 0.025  # of these, that a multiplication of the factor of nodes takes
 NODES_PER_POINT, NODES_PER_PAIR = 5e3, 15.0  # what is left per point and pair with nodes
@@ -50,10 +55,56 @@ MOST_PAIRS = 1e10  # of points that matter to each other, counted roughly: minut
 SHARE_OF_MEAN = 1e-3  # of the tolerance, that the mean divergence of an exact mean may be; single places have more
 COARSEST = 0.01  # relative residual of it
 SIGNS_RESIDUAL = 0.01  # for these
+N_PROBES, PROBES_SHARE = 96, 0.05
+"""Rows at which the exact variances are found in many columns, a third of which chooses; and their largest share."""
+FEWEST_PROBES = 6
+"""Of them, where there are few rows."""
+PROBES_RESIDUAL = 1e-3
+"""Relative residual of their columns of the inverse: what follows from them is wrong by its square."""
+LEAST_LEFT = 1e-6
+"""Share of the variance: where landmarks leave less, a row counts as one of them."""
+FEWEST_NEAR = 50
+"""Neighbours of a place beside landmarks, until their number is chosen."""
 ROWS_PER_MEAN = 300  # over which such means are taken
 NEGLIGIBLE = 1e-3  # share of the noise, that a product may leave out
 CUTOFF = 1e-10  # of the variance, below which the kernel of two points is left out
 LEFT_OUT, MOST_LEFT_OUT = 3e-4, 3e-8  # the same for a mean: times the tolerance and the share of noise, and at most
+
+
+@dataclass(frozen=True, eq=False)
+class Preconditioner:
+    """Close to the inverse of `B + G G'`, for features `G` and a matrix `B` that is nearly one of short scales.
+
+    Attributes
+    ----------
+    inverse : BlockInverse or NodeInverse
+        Close to the inverse of `B`, `P`.
+    features : ndarray of shape (n, D)
+        `G`; D may be 0.
+    smoothed : ndarray of shape (n, D)
+        `P G`.
+    inner : Factor
+        Of `I + G' P G`.
+    """
+
+    inverse: BlockInverse | NodeInverse
+    features: Floats
+    smoothed: Floats
+    inner: Factor
+
+    @classmethod
+    def of(cls, inverse: BlockInverse | NodeInverse, features: Floats) -> Preconditioner:
+        """From an approximate inverse of `B`, and features."""
+        smoothed = inverse.product(features)
+        inner = factorise(features.T @ smoothed, np.ones(features.shape[1]), "matrix of the features of long scales")
+        return cls(inverse, features, smoothed, inner)
+
+    def product(self, V: Floats) -> Floats:
+        """It times `V` (n, r)."""
+        result = self.inverse.product(V)
+        if self.features.shape[1]:
+            result -= self.smoothed @ self.inner.solve(self.features.T @ result)
+        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,20 +118,16 @@ class System:
     Phi : ndarray of shape (n, D)
         Features of the long scales; D may be 0.
     noise : ndarray of shape (n,)
-    short_inverse : BlockInverse or NodeInverse
-        Close to the inverse of the matrix without long scales, `P`.
-    smoothed : ndarray of shape (n, D)
-        `P Phi`.
-    inner : Factor
-        Of `I + Phi' P Phi`.
+    preconditioner : Preconditioner
+    landmarks : LandmarkInverse or None
+        Those of the preconditioner, in many columns.
     """
 
     kernel: Product
     Phi: Floats
     noise: Floats
-    short_inverse: BlockInverse | NodeInverse
-    smoothed: Floats
-    inner: Factor
+    preconditioner: Preconditioner
+    landmarks: LandmarkInverse | None = None
 
     @classmethod
     def of(
@@ -121,22 +168,16 @@ class System:
             n_sides=n_sides,
         )
         Phi = rows_of(features, X, n_jobs) if features else np.empty((n, 0))
+        if X.shape[1] > MAX_COLUMNS:
+            landmarks = landmark_inverse(kernel, X, noise, rng, n_jobs)
+            return cls(product, Phi, noise, Preconditioner.of(landmarks.inverse, landmarks.features), landmarks)
         P = _inverse(kernel, X, noise, rng, n_jobs, sum(each.variance for each in features))
-        smoothed = P.product(Phi)
-        inner = factorise(Phi.T @ smoothed, np.ones(D), "matrix of the features of the long scales")
-        return cls(product, Phi, noise, P, smoothed, inner)
+        return cls(product, Phi, noise, Preconditioner.of(P, Phi))
 
     def product(self, V: Floats) -> Floats:
         """The matrix times `V` (n, r)."""
         result: Floats = self.kernel.product(V) + self.noise[:, None] * V
         return result + self.Phi @ (self.Phi.T @ V) if self.Phi.shape[1] else result
-
-    def precondition(self, V: Floats) -> Floats:
-        """The approximate inverse times `V` (n, r)."""
-        result = self.short_inverse.product(V)
-        if self.Phi.shape[1]:
-            result -= self.smoothed @ self.inner.solve(self.Phi.T @ result)
-        return result
 
     def solve(
         self,
@@ -171,7 +212,7 @@ class System:
 
         That is the covariance times the error of `x`, which is about the approximate inverse times its residual.
         """
-        left = self.precondition(B - self.product(x))
+        left = self.preconditioner.product(B - self.product(x))
         result: Floats = self.product(left) - self.noise[:, None] * left
         return result
 
@@ -189,7 +230,7 @@ class System:
     ) -> Solution:
         most = MAX_ITERATIONS if max_iterations is None else min(max_iterations, MAX_ITERATIONS)
         given = (B, tolerance, most, progress, all_or_nothing)
-        return conjugate_gradients.solve(self.product, self.precondition, *given)
+        return conjugate_gradients.solve(self.product, self.preconditioner.product, *given)
 
     @property
     def least_noise(self) -> float:
@@ -215,6 +256,17 @@ def _inverse(
     return BlockInverse.of(kernel, X, noise, make_blocks(X, CELL_POINTS, N_EARLIER, rng, n_jobs), n_jobs, beside)
 
 
+class Probes(NamedTuple):
+    """Rows of the data (p,), the exact variances of the function there, given all but these, and a model without them.
+
+    Its `precision` is that of the other rows.
+    """
+
+    rows: Integers
+    exact: Floats
+    model: LandmarkVariances
+
+
 @dataclass(frozen=True, eq=False)
 class ExactMean:
     """The mean of the exact process, for any place.
@@ -237,6 +289,9 @@ class ExactMean:
     mean_square : float
         Mean square of what is left of the error of the mean at the data, as the preconditioner has it: the function's
         divergence is half of it over the variance of the function.
+    variances : LandmarkVariances or None
+        In many columns, the variances beside it.
+    probes : Probes or None
     """
 
     kernel: Kernel
@@ -248,6 +303,8 @@ class ExactMean:
     solved_signs: Floats | None = None
     divergence: float = 0.0
     mean_square: float = 0.0
+    variances: LandmarkVariances | None = None
+    probes: Probes | None = None
 
     @classmethod
     def of(
@@ -301,6 +358,12 @@ class ExactMean:
             mean += rows_of(self.features, places, self.n_jobs) @ self.long_weights
         return mean if isinstance(X, np.ndarray) else like(mean, X)
 
+    def variance(self, X: Array) -> Array:
+        """Variances (m,) at points (m, d), in many columns."""
+        assert self.variances is not None
+        variance = self.variances(on_host(X).astype(np.float64))
+        return variance if isinstance(X, np.ndarray) else like(variance, X)
+
 
 def divergence_of_mean(residual_norms: Floats, noise: Floats) -> float:
     """Bound on the mean KL at the data of means solved for to residuals of these norms (k,), with noise (n,).
@@ -338,9 +401,14 @@ def cost_of_mean(kernel: Kernel, n_long: int, data: TrainingSet) -> float:
     `kernel` has the short scales, and the long ones have `n_long` features.
     """
     n, n_sides = len(data.X), data.y.shape[1] + N_SIGNS
+    if data.X.shape[1] > MAX_COLUMNS:
+        n_sides += _number_of_probes(n) // 2  # which converge in half of the iterations
     plan = plan_product(kernel, data.X, CUTOFF, n_sides)
     if plan.cost > MOST_PAIRS:
         return np.inf
+    if data.X.shape[1] > MAX_COLUMNS:
+        pairs = plan.cost * cost_of_pair(n_sides) / cost_of_pair(USUAL_SIDES)
+        return (MEAN_PER_POINT + PER_LANDMARK * number_of_landmarks(n)) * n + PER_PAIR * pairs
     nodes = _cost_of_nodes(kernel, data.X, data.noise)
     per_point, per_pair = (NODES_PER_POINT, NODES_PER_PAIR) if np.isfinite(nodes) else (MEAN_PER_POINT, PER_PAIR)
     # What multiplies with all right-hand sides takes as much longer as there are more of them than usual.
@@ -374,19 +442,62 @@ def solve_mean(
         return None
     features = () if part is None else part.features
     right = np.column_stack([data.y, signs(len(data.X))]) if with_signs else data.y
-    n_sides, k = right.shape[1], data.y.shape[1]
+    k, n_before, d = data.y.shape[1], right.shape[1], data.X.shape[1]
+    n_sides = n_before + (_number_of_probes(len(data.X)) if d > MAX_COLUMNS else 0)
     cutoff = cutoff_of_mean(tolerance, float(data.noise.min()) / kernel.variance)
-    residuals = np.full(n_sides, SIGNS_RESIDUAL)
-    residuals[:k] = precision_of_mean(tolerance, data.noise, data.y[:, :n_targets])
     try:
         system = System.of(kernel, features, data.X, data.noise, rng, n_jobs, MOST_PAIRS, cutoff, n_sides)
+        probes = _probes(system, kernel.variance, rng)
+        residuals = np.full(n_before + len(probes), SIGNS_RESIDUAL)
+        residuals[n_before:] = PROBES_RESIDUAL
+        residuals[:k] = precision_of_mean(tolerance, data.noise, data.y[:, :n_targets])
+        right = np.column_stack([right, np.arange(len(data.X))[:, None] == probes])
         most = int(min(USUAL_ITERATIONS * affordable, MAX_ITERATIONS))
         solution = system.solve(right, residuals, budget.stopping(progress), max_iterations=most)
     except (OutOfReachError, MemoryError):
         return None
-    weights, solved_signs = solution.x[:, :k], solution.x[:, k:] if with_signs else None
+    weights, solved_signs = solution.x[:, :k], solution.x[:, k : k + N_SIGNS] if with_signs else None
     divergence = divergence_of_mean(solution.residual_norms[:n_targets], data.noise)
     mean_square = float(np.mean(system.error_of_mean(right[:, :n_targets], solution.x[:, :n_targets]) ** 2))
-    return ExactMean(
+    mean = ExactMean(
         kernel, data.X, weights, features, system.Phi.T @ weights, n_jobs, solved_signs, divergence, mean_square
     )
+    if system.landmarks is None:
+        return mean
+    inner, landmarks = system.preconditioner.inner, system.landmarks
+    variances = LandmarkVariances(kernel, data.X, data.noise, landmarks.landmarks, inner, FEWEST_NEAR, n_jobs)
+    without = replace(variances, precision=landmarks.without(probes, inner))
+    exact = _variances_without(system, right[:, n_before:], solution.x[:, n_before:], probes)
+    return replace(mean, variances=variances, probes=Probes(probes, exact, without))
+
+
+def _variances_without(system: System, B: Floats, x: Floats, rows: Integers) -> Floats:
+    """Exact variances of the function (m,) at rows, given all others but these, from the inverse `x` times `B`.
+
+    The block of the inverse that belongs to these rows is `B' x + r' x + r' A^-1 r`, for the residual `r` of `x`, of
+    which the last term is left out; its own inverse is their covariance given all others, noise included.
+    """
+    block = (B + (B - system.product(x))).T @ x
+    covariance = np.linalg.inv(0.5 * (block + block.T))
+    result: Floats = np.clip(np.diagonal(covariance) - system.noise[rows], 0.0, None)
+    return result
+
+
+def _probes(system: System, variance: float, rng: np.random.RandomState) -> Integers:
+    """Rows at which the exact variances are found along with the mean: some in many columns, else none.
+
+    Landmarks themselves, of which nothing is left, are not among them where there are others: places to predict at are
+    none either.
+    """
+    if system.landmarks is None:
+        return np.empty(0, dtype=np.int64)
+    F = system.preconditioner.features
+    others = np.flatnonzero(variance - np.einsum("ij,ij->i", F, F) > LEAST_LEFT * variance)
+    size = _number_of_probes(len(F))
+    rows = others if len(others) >= size else np.arange(len(F))
+    probes: Integers = rng.choice(rows, size, replace=False)
+    return probes
+
+
+def _number_of_probes(n: int) -> int:
+    return min(max(min(N_PROBES, int(PROBES_SHARE * n)), FEWEST_PROBES), n - 1)

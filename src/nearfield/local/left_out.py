@@ -49,15 +49,19 @@ def left_out(fitted: FittedLocal, n_jobs: int | None, rows: Integers | None = No
     predictor = _on_host(predictor)
     data, part = predictor.data, fitted.global_part
     rows = np.arange(len(data.X)) if rows is None else rows
-    residuals, variances = _by_cells(predictor, rows, n_jobs)
+    exact = fitted.exact_mean
+    if exact is not None and exact.variances is not None:
+        residuals, variances = np.empty((len(rows), 0)), exact.variances.left_out(rows) + data.noise[rows]
+    else:
+        residuals, variances = _by_cells(predictor, rows, n_jobs)
     if part is not None:
         unknown, residuals = residuals[:, : part.n_further], residuals[:, part.n_further :]
         residuals, variances = closed_form.completed(residuals, variances, unknown)
         features = part.rows(data.X[rows])
         variances = variances + np.clip(part.variance - np.sum(features**2, axis=1), 0.0, None)
-    if fitted.exact_mean is not None:
+    if exact is not None:
         # Local models may have chosen to be less precise in their variances.
-        residuals = fitted.exact_mean.weights[rows] * fitted.exact_mean.left_out_variances(variances, rows)[:, None]
+        residuals = exact.weights[rows] * exact.left_out_variances(variances, rows)[:, None]
     shift = as_doubles(fitted.y_mean) - as_doubles(fitted.frame.offset)
     residuals = residuals[:, :-1] - residuals[:, -1:] * shift
     if fitted.drift is not None:

@@ -25,7 +25,6 @@ from .engine import MEMORY_SHARE, Engine, RaggedEngine
 from .model import from_sums
 from .model_stack import ModelStack
 from .moments import MomentModel, MomentSums
-from .nearest_variances import nearest_variances
 from .neighbourhoods import TrainingSet
 from .plan import Plan
 
@@ -445,10 +444,7 @@ class LocalPredictor(Predictor):
                 answers = self._by_kept(np.repeat(X[chunk], counts, axis=0), owner, with_mean=False)[1]
                 variance[chunk] = sum_runs(weights * answers, counts)
             return variance
-        by_nearest = self.plan.count is not None and self.plan.radius is None and len(self.placement.centers) == 0
-        if not by_nearest or not isinstance(self.engine, RaggedEngine) or len(self.data.X) == 0:
-            return None
-        return nearest_variances(self.plan, self.data, X, self.engine.n_jobs)
+        return None
 
     def _in_reach(self, X: Array) -> Array:
         radius, spacing = self.plan.radius, self.placement.spacing

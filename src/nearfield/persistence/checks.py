@@ -356,6 +356,12 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "TrainingSet": _is_training_set,
     "FeatureSpace": _is_local_model,
     "Plan": lambda f: (f.radius is None or are_positive(f.radius)) and (getattr(f, "count", None) or 1) >= 1,
+    "StoredLandmarks": lambda f: (
+        f.count >= 0
+        and f.precision.shape == (len(f.places), len(f.places))
+        and int(f.counts.sum()) == len(f.places)
+        and bool((np.diagonal(f.precision) > 0).all())
+    ),
     "Depth": lambda f: f.excess >= 0 and f.most >= 1 and f.noise >= 0,
     "DomainFeatures": _is_domain,
     "Design": _is_design,

@@ -35,6 +35,7 @@ from ..local.centers import Lattice, Placement
 from ..local.depth import Depth
 from ..local.features import LocalFeatures
 from ..local.global_part import GlobalPart
+from ..local.landmark_variances import StoredLandmarks
 from ..local.moments import MomentSums
 from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
@@ -124,7 +125,7 @@ _KINDS = {
             _plain, (Kernel, OnBound, Learned, Plan, Report, Statistics, Lattice, Placement, Depth, MomentSums, Sphere)
         ),
         *map(_plain, (DomainFeatures, GlobalPart, NoiseModel, NoiseField, FieldSum, Inputs, Calibration)),
-        *map(_plain, (Term, Design, Encoding, Coefficients)),
+        *map(_plain, (Term, Design, Encoding, Coefficients, StoredLandmarks)),
         _Kind(Roles, lambda v: {f.name: getattr(v, f.name) for f in fields(Roles)}, _roles),
         _Kind(TransformedDesign, _fields_of_transformed, _transformed),
         *map(_plain, (MaclaurinMap, DenseSketch, TensorSRHT, DenseFrequencies, StructuredFrequencies)),

@@ -39,6 +39,7 @@ from ..local.fit import FittedLocal
 from ..local.frame import Frame
 from ..local.global_part import GlobalPart
 from ..local.iteration import N_SIGNS, ExactMean
+from ..local.landmark_variances import StoredLandmarks
 from ..local.moments import MomentSums
 from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
@@ -123,6 +124,7 @@ _OPTIONAL_PARTS: dict[str, Any] = {
     "global_part": GlobalPart | None,
     "exact_weights": Floats | None,
     "solved_signs": Floats | None,
+    "landmarks": StoredLandmarks | None,
     "coefficients": Floats | None,
     "drift": Coefficients | None,
     "drift_columns": Floats | None,
@@ -376,6 +378,7 @@ def _parts(model: Any) -> dict[str, Any]:
             "global_part": part,
             "exact_weights": None if exact is None else exact.weights,
             "solved_signs": None if exact is None else exact.solved_signs,
+            "landmarks": None if exact is None or exact.variances is None else exact.variances.stored(),
             "coefficients": None if is_tensor(p.data.X) else p.exact_coefficients(),
             "drift": model._fitted.drift,
         }
@@ -413,7 +416,7 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
                 for stored in models
             ]
         part, weights, signs = (parts.pop(name, None) for name in ("global_part", "exact_weights", "solved_signs"))
-        drift = parts.pop("drift", None)
+        drift, landmarks = parts.pop("drift", None), parts.pop("landmarks", None)
         data, kernel = parts["data"], parts["plan"].kernel
         if part is not None:
             parts["data"] = replace(data, y=part.restored(data.X, data.y[:, :-1]))
@@ -421,6 +424,8 @@ def _complete(model: Any, parts: dict[str, Any]) -> None:
         whole = kernel if part is None else part.whole_kernel
         frame = replace(Frame.of(model.kernel_, model.noise_variance_, offset), unit=unit, kernel=whole)
         exact = None if weights is None else ExactMean.of(kernel, part, data.X, weights, model.n_jobs, signs)
+        if exact is not None and landmarks is not None:
+            exact = replace(exact, variances=landmarks.restored(kernel, data.X, data.noise, model.n_jobs))
         learned = getattr(model, "learned_", None) or Learned(model.kernel_, model.noise_variance_)
         weight = float(predictor.n_samples) if weight is None else weight
         y_mean = model.y_mean_ if drift is None else np.zeros(len(model.y_mean_) + drift.size)
@@ -591,6 +596,10 @@ def _check_local(model: Any, parts: dict[str, Any]) -> None:
     require(weights is None or weights.shape == (len(data.X), k + 1))
     signs = parts.get("solved_signs")
     require(signs is None or (weights is not None and signs.shape == (len(data.X), N_SIGNS)))
+    landmarks = parts.get("landmarks")
+    require(landmarks is None or (weights is not None and part is None and landmarks.count <= len(data.X)))
+    require(landmarks is None or landmarks.places.shape == (len(landmarks.precision), d))
+    require(landmarks is None or len(landmarks.counts) == plan.kernel.n_scales)
     coefficients = parts.get("coefficients")
     require(coefficients is None or (plan.is_exact and coefficients.shape == data.y.shape))
     require(model.spacing_ is None or placement.spacing is not None)
