@@ -24,7 +24,10 @@ import _common as common
 N, N_TEST = 3000, 2000
 RATIOS, COLUMNS = (0.01, 0.1, 1.0, 10.0, 1e4), (1, 2, 5, 8)
 LENGTH = {1: 0.02, 2: 0.1, 5: 0.6, 8: 1.2}  # of the unit cube: some ten to hundred points per length scale
-TABLES = ("kin8nm", "california_housing", "tables/skillcraft", "power_plant")
+TABLES = (
+    *("kin8nm", "california_housing", "power_plant"),
+    *(f"tables/{name}" for name in ("keggdirected", "parkinsons", "sml", "skillcraft", "concrete", "airfoil")),
+)
 MOST_ROWS = 8000
 FIELDS = ("cloudy_field", "us_elevation_gaps", "kaust_matern_rough", "kaust_matern_smooth")
 FLOOR = 1e-6

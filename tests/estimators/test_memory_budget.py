@@ -45,7 +45,7 @@ def test_the_exact_process_is_taken_only_where_its_matrix_fits():
         warnings.simplefilter("error")
         exact = nf.LocalGPRegressor(**GIVEN).fit(X, y)
     assert exact.report_.method == "the exact Gaussian process"
-    with pytest.warns(UserWarning, match="is not verified within memory_budget=64 MiB"):
+    with pytest.warns(UserWarning, match="tolerance=1e-08 could not be met within memory_budget=64 MiB"):
         local = nf.LocalGPRegressor(**GIVEN, tolerance=1e-8, memory_budget=2**26).fit(X, y)
     assert local.report_.method != "the exact Gaussian process"
     assert local.report_.divergence > 0

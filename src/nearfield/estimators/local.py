@@ -25,7 +25,7 @@ from ..local.covariance import Conditioning, covariance
 from ..local.fit import Clock, FittedLocal, TrainingData, fit
 from ..local.gradient import gradients
 from ..local.in_memory import InMemory
-from ..local.predictor import LocalPredictor, Predictor
+from ..local.predictor import Predictor
 from ..local.sampling import bytes_per_function, draw
 from ..reporting.report import Report
 from ..reporting.variograms import departure
@@ -472,7 +472,7 @@ class LocalGPRegressor(LearntNoise):
             if not is_plain_mean(self):
                 X, y, sample_weight = whole_rows(self, source)
                 source = None
-        if isinstance(self._fitted.predictor, LocalPredictor):
+        if self._predictor.keeps_points:
             fitted = self._fitted
             for rows in self._rows_of(X, y, sample_weight, source, bool(forget)):
                 fitted, forget = fitted.updated(*self._weighted(rows, bool(forget)), bool(forget)), False
@@ -648,8 +648,7 @@ class LocalGPRegressor(LearntNoise):
     def _given(self, X: Floats) -> Conditioning:
         """The exact process given the data that matter to checked places."""
         fitted = self._fitted
-        if not isinstance(fitted.predictor, LocalPredictor) or fitted.predictor.n_samples == 0:
-            raise ValueError("The model keeps no training points, which covariances need: fit it to arrays.")
+        fitted.predictor.with_points("covariances need")
         places = fitted.frame.points(self._inner(X))
         return Conditioning.near(
             fitted.frame.kernel, fitted.training_set(), places, self.n_jobs, self._check_progress()
@@ -667,13 +666,11 @@ class LocalGPRegressor(LearntNoise):
     def _gradients(self, X: Floats, with_covariance: bool) -> tuple[Floats, Floats | None]:
         if not self.target_.is_identity:
             raise ValueError("predict_gradient needs target='identity': a transformed target has no closed form.")
-        if not isinstance(self._predictor, LocalPredictor):
-            raise ValueError("The model keeps no training points, which predict_gradient needs: fit it to arrays.")
+        self._predictor.with_points("predict_gradient needs", at_least=0)
         return gradients(self._fitted, X, with_covariance, bool(self.blend))
 
     def _bytes_per_function(self) -> float:
-        if not isinstance(self._predictor, LocalPredictor) or self._predictor.n_samples == 0:
-            raise ValueError("The model keeps no training points, which samples need: fit it to arrays.")
+        self._predictor.with_points("samples need")
         return bytes_per_function(self._fitted)
 
     @by_target(Certificate.of_targets)
@@ -728,8 +725,7 @@ class LocalGPRegressor(LearntNoise):
 
     def _certify_points(self, X: Any, n_probes: int = 64, random_state: Any = None) -> Certificate:
         fitted, places = self._fitted, as_doubles(X)
-        if not isinstance(fitted.predictor, LocalPredictor) or fitted.predictor.n_samples == 0:
-            raise ValueError("The model keeps no training points, which certify needs: fit it to arrays.")
+        fitted.predictor.with_points("certify needs")
         if len(places) > n_probes:
             rng = check_random_state(random_state)
             places = places[np.sort(rng.choice(len(places), n_probes, replace=False))]
@@ -744,11 +740,11 @@ class LocalGPRegressor(LearntNoise):
 
     @by_target(of_the_first)
     def _training_points(self) -> Floats | None:
-        if not isinstance(self._predictor, LocalPredictor):
+        if not self._predictor.keeps_points:
             return None
         if self._points is not None:
             return self._points
-        result: Floats = self._outer(self._fitted.frame.positions(self._predictor.data.X))
+        result: Floats = self._outer(self._fitted.frame.positions(self._predictor.with_points("this needs", 0).data.X))
         return result
 
     @property

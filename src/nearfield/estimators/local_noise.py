@@ -22,7 +22,6 @@ from ..local.fit import Clock, FittedLocal, TrainingData
 from ..local.in_memory import InMemory
 from ..local.left_out import left_out
 from ..local.noise import Learnt, Refit, settle
-from ..local.predictor import LocalPredictor
 from ..solvers.drift import Coefficients
 from .base import GPRegressor
 from .extent import box_of
@@ -236,7 +235,7 @@ class LearntNoise(GPRegressor):
 
     def _training_rows(self) -> tuple[Floats, Floats, Floats]:
         fitted = self._fitted
-        if not isinstance(fitted.predictor, LocalPredictor) or fitted.predictor.n_samples == 0:
+        if not fitted.predictor.keeps_points or fitted.predictor.n_samples == 0:
             raise NoRowsError(NO_ROWS)
         data = fitted.training_set()
         noise = data.noise if self._stated_noise is None else self._stated_noise

@@ -18,7 +18,7 @@ from . import quick_whitening
 from .global_part import GlobalPart
 from .iteration import ExactMean
 from .neighbourhoods import TrainingSet
-from .predictor import LocalPredictor, Predictor
+from .predictor import Predictor
 from .whitening import make_blocks, whitened
 
 BLOCKS = 64, 192  # points of a cell, and earlier ones
@@ -45,7 +45,7 @@ def find_coefficients(
         return Coefficients(np.empty((0, 0)), np.empty((0, k)))
     if exact_mean is not None:
         return gram_and_cross(F, exact_mean.weights[:, :-1], k)
-    if isinstance(predictor, LocalPredictor) and predictor.plan.is_exact and len(predictor.models) == 1:
+    if predictor.plan.is_exact and len(predictor.models) == 1:
         model = predictor.models[0]
         if isinstance(model, KernelSpace) and len(model.X) == len(data.X):
             return gram_and_cross(F, model.coefficients[:, :-1], k)

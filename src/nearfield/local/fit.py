@@ -196,11 +196,10 @@ class FittedLocal:
 
     def updated(self, X: Array, y: Array, weights: Array | None, forget: bool) -> FittedLocal:
         """The model with more points (n, d), targets (n, k) and weights (n,); with `forget`, with these alone."""
-        assert isinstance(self.predictor, LocalPredictor)
         rows = self.frame.rows(X, y, weights)
         parts: dict[str, Any] = {}
         if self.global_part is None and self.exact_mean is None:
-            predictor = self.predictor.updated(*rows, forget)
+            predictor = self.predictor.with_points("partial_fit needs", 0).updated(*rows, forget)
         else:
             predictor, parts = self._updated_whole(*rows, forget)
         if self.drift is not None:
@@ -262,8 +261,7 @@ class FittedLocal:
 
     def training_set(self) -> TrainingSet:
         """Points, targets less the offset and noise variances, on the host."""
-        assert isinstance(self.predictor, LocalPredictor)
-        data, part = self.predictor.data, self.global_part
+        data, part = self.predictor.with_points("this needs", 0).data, self.global_part
         if part is None and isinstance(data, TrainingSet) and data.y.dtype == np.float64:
             return data
         y = data.y if part is None else part.original(data.X, data.y)
@@ -271,8 +269,7 @@ class FittedLocal:
 
     def on_host(self, n_jobs: int | None) -> FittedLocal:
         """The same model on NumPy arrays, its local models made again in double precision."""
-        predictor = self.predictor
-        assert isinstance(predictor, LocalPredictor)
+        predictor = self.predictor.with_points("this needs", 0)
         data = predictor.data
         arrays = TrainingSet(as_doubles(data.X), as_doubles(data.y), as_doubles(data.noise))
         tensors = {name: on_host(value) for name, value in vars(predictor.placement).items() if is_tensor(value)}
@@ -290,8 +287,8 @@ class FittedLocal:
 
     def _updated_whole(self, X: Array, y: Array, noise: Array, forget: bool) -> tuple[LocalPredictor, dict[str, Any]]:
         """Predictor with more points, and what knows all data: long scales, and the exact mean."""
-        assert isinstance(self.predictor, LocalPredictor)
-        old, part, predictor = self.predictor.data, self.global_part, self.predictor
+        predictor, part = self.predictor.with_points("partial_fit needs", 0), self.global_part
+        old = predictor.data
         xp, n_before = namespace(X), 0 if forget else len(old.X)
         if n_before:
             before = old.y if part is None else part.original(old.X, old.y)

@@ -48,8 +48,8 @@ class Slopes(NamedTuple):
 
 def gradients(fitted: FittedLocal, X: Floats, with_covariance: bool, blend: bool) -> tuple[Floats, Floats | None]:
     """Gradients (m, d, k) of the mean at points (m, d), and covariances (m, d, d) of the function's gradient."""
-    predictor, part, points = fitted.predictor, fitted.global_part, fitted.frame.points(X)
-    assert isinstance(predictor, LocalPredictor)
+    predictor, part = fitted.predictor.with_points("gradients need", 0), fitted.global_part
+    points = fitted.frame.points(X)
     gradient: Floats
     covariance: Floats | None = None
     if fitted.exact_mean is None or with_covariance:

@@ -47,7 +47,7 @@ USUAL_SIDES = 2 + N_SIGNS  # right-hand sides that the costs below were found wi
 USUAL_ITERATIONS = 15  # with the preconditioner by blocks, that costs are estimated with
 PER_FEATURE, PER_PAIR = 1e3, 75.0  # operations worth, iterations included
 PER_LANDMARK = 1.2e3
-"""Operations per point that a landmark is worth, iterations included (`benchmarks/landmarks.py`)."""
+"""Operations per point that a landmark is worth, iterations included (`benchmarks/real.py`, california_8)."""
 PER_POINT = 1.75e4  # of these, that blocks and their iterations take per point at the least
 PER_MULTIPLICATION = 0.025  # of these, that a multiplication of the factor of nodes takes
 NODES_PER_POINT, NODES_PER_PAIR = 5e3, 15.0  # what is left per point and pair with nodes

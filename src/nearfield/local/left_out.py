@@ -43,10 +43,7 @@ def left_out(fitted: FittedLocal, n_jobs: int | None, rows: Integers | None = No
     ValueError
         Where the model keeps no training points.
     """
-    predictor = fitted.predictor
-    if not isinstance(predictor, LocalPredictor) or predictor.n_samples == 0:
-        raise ValueError("The model keeps no training points, which left-out residuals need: fit it to arrays.")
-    predictor = _on_host(predictor)
+    predictor = _on_host(fitted.predictor.with_points("left-out residuals need"))
     data, part = predictor.data, fitted.global_part
     rows = np.arange(len(data.X)) if rows is None else rows
     exact = fitted.exact_mean

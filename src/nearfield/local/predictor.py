@@ -122,6 +122,21 @@ class Predictor:
         mean[away], variance[away] = self._in_holes(X[away], with_variance)
         return mean, variance
 
+    @property
+    def keeps_points(self) -> bool:
+        """Whether the training points are at hand, so that more can be taken in."""
+        return False
+
+    def with_points(self, what: str, at_least: int = 1) -> LocalPredictor:  # noqa: ARG002
+        """The local models with their training points, `at_least` so many of them, which `what` needs.
+
+        Raises
+        ------
+        ValueError
+            Where they are not kept.
+        """
+        raise ValueError(f"The model keeps no training points, which {what}: fit it to arrays.")
+
     def variances_alone(self, X: Array, blend: bool) -> Array | None:  # noqa: ARG002
         """Variances (m,) where they are quicker to be had without means; None where they are not."""
         return None
@@ -397,6 +412,15 @@ class LocalPredictor(Predictor):
         n_jobs = getattr(engine, "n_jobs", None)
         placement = graded.covering(self.placement, as_doubles(data.X), plan.kernel, plan.count, n_jobs)
         return replace(self, models=models, data=data, placement=placement, is_updated=True, kept=KeptModels())
+
+    @property
+    def keeps_points(self) -> bool:
+        """See `Predictor`."""
+        return True
+
+    def with_points(self, what: str, at_least: int = 1) -> LocalPredictor:
+        """See `Predictor`."""
+        return self if self.n_samples >= at_least else super().with_points(what)
 
     @property
     def n_samples(self) -> int:

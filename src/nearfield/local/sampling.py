@@ -27,7 +27,7 @@ from .fit import FittedLocal
 from .global_part import split
 from .iteration import MOST_PAIRS, ExactMean, System, precision_of_mean
 from .neighbourhoods import TrainingSet
-from .predictor import KeptModels, LocalPredictor
+from .predictor import KeptModels
 
 COLUMNS_AT_ONCE = 64  # that are solved together
 EXACT, STILL_GOOD = 1e-6, 1e-5  # relative residual of draws that are to be exact, and where rounding may end them
@@ -108,8 +108,7 @@ def _may_be_single(fitted: FittedLocal, targets: Floats, noise: Floats) -> bool:
 
 def bytes_per_function(fitted: FittedLocal) -> float:
     """Memory that a function takes: its target, and what local models make of it."""
-    predictor = fitted.predictor
-    assert isinstance(predictor, LocalPredictor)
+    predictor = fitted.predictor.with_points("samples need")
     coefficients = sum(len(model.coefficients) for model in predictor.models)
     is_single = _may_be_single(fitted, predictor.data.y[:, :-1], predictor.data.noise)
     return (4.0 if is_single else 8.0) * (2.0 * predictor.n_samples + coefficients)
@@ -123,8 +122,8 @@ def for_targets(
     `data` holds the training points of the model in any order, with targets (n, t), and `number` (n,) is the place that
     each of them had.
     """
-    predictor, part, exact_mean = fitted.predictor, fitted.global_part, fitted.exact_mean
-    assert isinstance(predictor, LocalPredictor)
+    predictor, part = fitted.predictor.with_points("samples need", 0), fitted.global_part
+    exact_mean = fitted.exact_mean
     if exact_mean is not None:  # it gives the means; what local models would say is not asked for
         tolerance = precision_of_mean(fitted.report.tolerance or 1e-3, data.noise, data.y)
         exact_mean = _exact_mean(exact_mean.kernel, exact_mean.features, data, tolerance, n_jobs, progress)

@@ -14,7 +14,6 @@ from ..estimators import FeatureGPRegressor, LocalGPRegressor
 from ..features import FourierFeatures, MaclaurinFeatures, TaylorFeatures
 from ..local import centers
 from ..local.model import fit_one, mean_and_variance
-from ..local.predictor import LocalPredictor
 from .authors import authors_plan
 from .problems import Problem
 from .shifting import ShiftedSketches
@@ -56,9 +55,9 @@ def maclaurin(
     base = LocalGPRegressor.from_paper(
         D, sampling=sampling, centers="mean", random_state=problem.seed, n_jobs=1, **fixed.as_parameters()
     ).fit(problem.X, problem.y)
-    assert isinstance(base._predictor, LocalPredictor)
-    data = base._predictor.data
-    plan = authors_plan(base._predictor.plan, data.X, D, sampling, problem.seed)
+    predictor = base._predictor.with_points("the reproduction needs")
+    data = predictor.data
+    plan = authors_plan(predictor.plan, data.X, D, sampling, problem.seed)
     X_test = problem.X_test / fixed.length_scale
     owners = [problem.owners(spacing) for spacing in spacings]
     finest = min((s for s in spacings if s is not None), default=None)

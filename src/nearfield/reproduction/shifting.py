@@ -18,7 +18,6 @@ from ..features import maclaurin, sketch
 from ..local.model import from_statistics, mean_and_variance
 from ..local.neighbourhoods import TrainingSet
 from ..local.plan import Plan
-from ..local.predictor import LocalPredictor
 from ..solvers import statistics
 from ..solvers.feature_space import FeatureSpace
 from ..solvers.statistics import Statistics
@@ -98,8 +97,7 @@ class AroundTestPoints:
     def fit(self, X: Floats, y: Floats) -> Self:
         """Draw the map, and apply its factors to the training points."""
         self.base.fit(X, y)
-        predictor = self.base._predictor
-        assert isinstance(predictor, LocalPredictor)
+        predictor = self.base._predictor.with_points("the reproduction needs")
         self.shifted = ShiftedSketches.of(predictor.plan, predictor.data)
         return self
 
