@@ -179,7 +179,7 @@ BAD = ["no noise", "no signal", "one row", "one place", "probes at data"]
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_data_that_tell_little_give_a_finite_distance_or_none(bad, d):
-    given, X, y, places = problem(d, 10.0, n=1600)
+    given, X, y, places = problem(d, 10.0, n=1000)
     if bad == "no noise":
         given["noise_variance"] = 1e-12
     if bad == "no signal":

@@ -181,7 +181,7 @@ def test_unusual_tables_are_right(bad):
 @pytest.mark.filterwarnings("ignore:tolerance")
 @pytest.mark.parametrize("noise", [1e-9, 1e-5])
 def test_hardly_any_noise_is_right_or_said_not_to_be(noise):
-    given, X, y, places = table(1200, noise=noise, n_test=50)
+    given, X, y, places = table(800, noise=noise, n_test=50)
     with approximations_only():
         model = nf.LocalGPRegressor(**given, random_state=0).fit(X, y)
     exact = nf.ExactGPRegressor(**{k: v for k, v in given.items() if k not in ("likelihood", "noise")}).fit(X, y)

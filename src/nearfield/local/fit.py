@@ -396,7 +396,8 @@ def _approximation(
     framed = framed.split(request, rng)
     if framed.part is not None:
         clock.lap("long scales")
-    exact_mean = framed.solve_mean(request, rng) if framed.prefers_exact_mean(request) else None
+    is_tried = framed.prefers_exact_mean(request)
+    exact_mean = framed.solve_mean(request, rng) if is_tried else None
     if exact_mean is not None:
         clock.lap("iteration")
     if exact_mean is None:
@@ -404,7 +405,7 @@ def _approximation(
     else:
         choice, exact_mean = _beside(exact_mean, framed, request, rng)
     clock.lap("tuning")
-    if exact_mean is None and not choice.met:
+    if exact_mean is None and not choice.met and not is_tried:
         exact_mean = framed.solve_mean(request, rng)
         clock.lap("iteration")
         if exact_mean is not None:

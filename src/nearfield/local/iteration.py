@@ -474,10 +474,12 @@ def solve_mean(
 def _variances_without(system: System, B: Floats, x: Floats, rows: Integers) -> Floats:
     """Exact variances of the function (m,) at rows, given all others but these, from the inverse `x` times `B`.
 
-    The block of the inverse that belongs to these rows is `B' x + r' x + r' A^-1 r`, for the residual `r` of `x`, of
-    which the last term is left out; its own inverse is their covariance given all others, noise included.
+    The block of the inverse that belongs to these rows is `B' x + r' x + r' A^-1 r`, for the residual `r` of `x`, with
+    the preconditioner for the inverse in the last term. The inverse of the block is their covariance given all others,
+    noise included.
     """
-    block = (B + (B - system.product(x))).T @ x
+    r = B - system.product(x)
+    block = (B + r).T @ x + r.T @ system.preconditioner.product(r)
     covariance = np.linalg.inv(0.5 * (block + block.T))
     result: Floats = np.clip(np.diagonal(covariance) - system.noise[rows], 0.0, None)
     return result
