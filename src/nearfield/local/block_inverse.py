@@ -25,6 +25,8 @@ from .whitening import Block
 BLOCKS_AT_ONCE = 32
 LEAST_NOISE = 1e-3  # of the variance of the kernel, from where on matrices are in single precision
 COLUMNS_AT_ONCE = 16
+WIDEST = {"float32": 100.0, "float64": 1e3}
+"""Length scales across a block from where on differences of covariances and features lack digits side by side."""
 FARTHEST = 1e15  # coordinate in length scales, beyond which squares overflow in single precision
 
 
@@ -55,8 +57,7 @@ class Residual(NamedTuple):
 
     def factor(self, points: Integers) -> Factor:
         """Of one set of points (p,), in double precision."""
-        places = self.X[points] - self.X[points[-1]]  # a mean would have no digits left where one is far away
-        K = self.kernel(places, places)
+        K = self.kernel(self.X[points], self.X[points])  # of differences, which have their digits however far one is
         if self.features is not None:
             K -= self.features[points] @ self.features[points].T
         return factorise(K, self.noise[points], "covariance matrix of a cell")
@@ -168,7 +169,8 @@ def _whitening(
 def _whiten(covariance: Residual, points: Integers, columns: Floats) -> Integers:
     """Fill columns (B, p, m) of blocks of points (B, p), and say which of them could not be solved."""
     (p, m), dtype = columns.shape[1:], columns.dtype
-    is_wide = np.ptp(covariance.X[points], axis=1).max(axis=1) > FARTHEST
+    farthest = FARTHEST if covariance.features is None else WIDEST[np.dtype(dtype).name]
+    is_wide = np.ptp(covariance.X[points], axis=1).max(axis=1) > farthest
     K = covariance.matrices(np.where(is_wide[:, None], points[:, :1], points), dtype)
     K[:, np.arange(p), np.arange(p)] += covariance.noise[points]
     columns[:, p - m :] = np.eye(m)

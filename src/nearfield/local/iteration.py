@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import LinAlgError
 
 from ..common import memory
 from ..common.arrays import Array, like, on_host
@@ -454,7 +455,7 @@ def solve_mean(
         right = np.column_stack([right, np.arange(len(data.X))[:, None] == probes])
         most = int(min(USUAL_ITERATIONS * affordable, MAX_ITERATIONS))
         solution = system.solve(right, residuals, budget.stopping(progress), max_iterations=most)
-    except (OutOfReachError, MemoryError):
+    except (OutOfReachError, MemoryError, LinAlgError):
         return None
     weights, solved_signs = solution.x[:, :k], solution.x[:, k : k + N_SIGNS] if with_signs else None
     divergence = divergence_of_mean(solution.residual_norms[:n_targets], data.noise)

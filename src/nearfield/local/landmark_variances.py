@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.linalg import LinAlgError
 
 from ..common.memory import batches
 from ..common.threads import thread_map
@@ -32,6 +33,8 @@ from .quick_whitening import serves
 
 PLACES_AT_ONCE = 32
 """Places whose neighbours are looked for together, which takes a matrix product with the features of all points."""
+FAR = 100.0
+"""Length scales between points, beyond which squared distances in single precision lack digits."""
 MOST_TOLD = 1 - 1e-6
 """Share of what is known of the coefficients at a row that the row itself may tell."""
 
@@ -96,9 +99,11 @@ class LandmarkVariances:
 
     @cached_property
     def _to_search(self) -> tuple[Floats, Floats, Floats]:
-        """Points and features in single precision, and the variances (n,) of observations that landmarks leave."""
+        """Points and features, in single precision where it does, and the variances (n,) that landmarks leave."""
         left = np.maximum(self.kernel.variance - np.einsum("ij,ij->i", self.features, self.features), 0.0)
-        return self.X.astype(np.float32), self.features.astype(np.float32), (left + self.noise).astype(np.float32)
+        # Distances between many points lack digits in single precision where some are far away.
+        dtype: Any = np.float64 if np.ptp(self.X, axis=0).max(initial=0.0) > FAR else np.float32
+        return self.X.astype(dtype), self.features.astype(dtype), (left + self.noise).astype(dtype)
 
     @cached_property
     def _to_solve(self) -> tuple[Any, Floats]:
@@ -147,7 +152,7 @@ class LandmarkVariances:
     def _neighbours(self, X: Floats, features: Floats, rows: Integers | None, aside: Integers | None) -> Integers:
         """Rows (b, p) that correlate most with places (b, d) in what landmarks leave, none of them the place itself."""
         points, of_points, observed = self._to_search
-        residual = self.kernel(X.astype(np.float32), points) - features.astype(np.float32) @ of_points.T
+        residual = self.kernel(X.astype(points.dtype), points) - features.astype(points.dtype) @ of_points.T
         scores = residual**2 / observed
         if rows is not None:
             scores[np.arange(len(rows)), rows] = -1.0
@@ -159,10 +164,16 @@ class LandmarkVariances:
 
     def _variances(self, X: Floats, features: Floats, rows: Integers | None, aside: Integers | None) -> Floats:
         near, (dtype, of_points) = self._neighbours(X, features, rows, aside), self._to_solve
-        Z, F = (self.X[near] - X[:, None]).astype(dtype), of_points[near]
-        cross = self.kernel(Z, np.zeros((len(X), 1, X.shape[1]), dtype))[:, :, 0]
+        Z, F = self.X[near] - X[:, None], of_points[near]
+        if np.abs(Z).max(initial=0.0) > FAR:  # one by one, distances are of differences, which have their digits
+            cross = np.stack([self.kernel(each, np.zeros((1, X.shape[1]))) for each in Z])[:, :, 0].astype(dtype)
+            K = np.stack([self.kernel(self.X[own], self.X[own]) for own in near]).astype(dtype)
+        else:
+            Z = Z.astype(dtype)
+            cross, K = self.kernel(Z, np.zeros((len(X), 1, X.shape[1]), dtype))[:, :, 0], self.kernel(Z, Z)
         cross -= (F @ features[:, :, None].astype(dtype))[:, :, 0]
-        K, diagonal = self.kernel(Z, Z) - F @ F.mT, np.arange(near.shape[1])
+        K -= F @ F.mT
+        diagonal = np.arange(near.shape[1])
         K[:, diagonal, diagonal] += self.noise[near].astype(dtype)
         weights = np.stack([_solved(*each, self.kernel.variance) for each in zip(K, cross, strict=True)])
         prior = np.maximum(self.kernel.variance - np.einsum("ij,ij->i", features, features), 0.0)
@@ -179,7 +190,7 @@ class LandmarkVariances:
 def _solved(K: Floats, b: Floats, variance: float) -> Floats:
     """`K^-1 b` for a matrix (p, p), in double precision, with as much on the diagonal as rounding asks for."""
     jitter = 0.0
-    while True:
+    while jitter <= variance:
         lower = np.array(K.T, order="F")
         lower[np.arange(len(K)), np.arange(len(K))] += jitter
         if linalg.cholesky_in_place(lower):
@@ -188,3 +199,4 @@ def _solved(K: Floats, b: Floats, variance: float) -> Floats:
             return solved
         K, b = K.astype(np.float64), b.astype(np.float64)
         jitter = max(100 * jitter, LEAST_JITTER * variance)
+    raise LinAlgError("The covariance matrix of what landmarks leave is not positive definite.")
